@@ -45,7 +45,7 @@ static inline void stack_restore(size_t before)
 
 /* Least stack of a main thread that starts a job or calls MPI_Init, in KiB. MPI_Init was measured to take between 16 and 20. */
 #define STACK_MAIN_KIB 32
-#define STACK_TEXT_(kib)                                                                                                       \
+#define STACK_TEXT_(kib) \
 	": the limit on the stack (ulimit -s) is below " #kib " KiB, which is too little: raise it (ulimit -s 8192)\n"
 #define STACK_TEXT(kib) STACK_TEXT_(kib)
 

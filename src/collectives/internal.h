@@ -276,7 +276,7 @@ struct hdl_cc {
 	bool no_node_comm;		/* the node_comm could not be made, on any rank */
 	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other, and HDL_COMM_OVERSUBSCRIBED;
 					 * valid if promises_known */
-	bool promises_known;		/* set by hdl_comm_promises */
+	bool promises_known;		/* written by find_promises (queues/comm_props.c) */
 };
 
 /* The own group of an intercommunicator. A node's peers below comm->size are ranks of the remote group; the ranks of the own

@@ -74,7 +74,7 @@ static bool needs_packing(const struct hdl_plan_key *key, int ranks)
 	return key->type && !hdl_type_is_run(key->type, blocks * (MPI_Count)key->bytes / hdl_type_size(key->type));
 }
 
-static enum hdl_exec_kind exec_of(const struct hdl_plan_key *key, const struct hdl_choice *choice)
+static enum hdl_exec_kind plan_exec_of(const struct hdl_plan_key *key, const struct hdl_choice *choice)
 {
 	switch (choice->executor) {
 	case HDL_EXEC_HOST: return HDL_RUN_HOST;
@@ -103,7 +103,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	}
 	hdl_coll_counted(plan);
 	plan->executor = choice.executor;
-	plan->exec = hdl_executors[exec_of(key, &choice)];
+	plan->exec = hdl_executors[plan_exec_of(key, &choice)];
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;
 	plan->oversubscribed = choice.oversubscribed;

@@ -217,7 +217,7 @@ struct copy {
 	MPI_Count left;
 };
 
-always void copy_piece(struct copy *c, char *mem, MPI_Count n, bool unpack)
+always void stream_copy_piece(struct copy *c, char *mem, MPI_Count n, bool unpack)
 {
 	if (unpack)
 		copy_run(mem, c->packed, (size_t)n);
@@ -232,7 +232,7 @@ always void copy_part(struct hdl_stream *s, struct hdl_frame *f, struct copy *c,
 {
 	MPI_Count n = bytes - s->done < c->left ? bytes - s->done : c->left;
 
-	copy_piece(c, mem + s->done, n, unpack);
+	stream_copy_piece(c, mem + s->done, n, unpack);
 	s->done += n;
 	if (s->done == bytes) {
 		s->done = 0;
@@ -284,7 +284,7 @@ always bool pairs(char *packed, char *mem, const struct hdl_layout *l, MPI_Count
 }
 
 /* A batch of n elements of a loop of short lists of runs, some members of all at a time. */
-always void members(char *packed, char *mem, const struct hdl_layout *l, MPI_Count n, bool unpack)
+always void stream_members(char *packed, char *mem, const struct hdl_layout *l, MPI_Count n, bool unpack)
 {
 	const struct hdl_layout *in = l->child;
 
@@ -315,8 +315,8 @@ always bool copy_nest(const struct hdl_layout *l, MPI_Count turns, char *packed,
 		span = magnitude(l->stride) > l->unit ? magnitude(l->stride) : l->unit;
 		batch = span < BATCH_BYTES ? BATCH_BYTES / span : 1;
 		for (MPI_Count i = 0; i < turns; i += batch)
-			members(packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch,
-				unpack);
+			stream_members(packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch,
+				       unpack);
 	} else {
 		return false;
 	}
@@ -390,7 +390,7 @@ always void copy_list(struct hdl_stream *s, struct hdl_frame *f, struct copy *c,
 			copy_part(s, f, c, apart(f->base, l->offset[f->i]), n, unpack);
 			return;
 		}
-		copy_piece(c, apart(f->base, l->offset[f->i]), n, unpack);
+		stream_copy_piece(c, apart(f->base, l->offset[f->i]), n, unpack);
 	}
 }
 

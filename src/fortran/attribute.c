@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cell *cells[256];
 static struct mpifort_keyval *keyvals;
 
-static struct cell **find(const void *attribute)
+static struct cell **cell_find(const void *attribute)
 {
 	struct cell **at = &cells[((uintptr_t)attribute >> 4 ^ (uintptr_t)attribute >> 12) & 255];
 
@@ -35,7 +35,7 @@ void *mpifort_attribute(MPI_Aint value)
 		return NULL;
 	}
 	pthread_mutex_lock(&lock);
-	at = find(c);
+	at = cell_find(c);
 	*c = (struct cell){ .value = value };
 	*at = c;
 	pthread_mutex_unlock(&lock);
@@ -47,7 +47,7 @@ void mpifort_attribute_free(void *attribute)
 	struct cell **at, *c;
 
 	pthread_mutex_lock(&lock);
-	at = find(attribute);
+	at = cell_find(attribute);
 	c = *at;
 	if (c)
 		*at = c->next;
@@ -68,7 +68,7 @@ MPI_Aint mpifort_attribute_value(int keyval, const void *attribute)
 		return *(const MPI_Aint *)attribute;
 	}
 	pthread_mutex_lock(&lock);
-	c = *find(attribute);
+	c = *cell_find(attribute);
 	value = c ? c->value : (MPI_Aint)(uintptr_t)attribute;
 	pthread_mutex_unlock(&lock);
 	return value;

@@ -28,25 +28,36 @@ static int slot_of(mpifort_fn **pool, mpifort_fn *fn)
 	pthread_mutex_unlock(&lock);
 	if (i < SLOTS)
 		return i;
-	fprintf(stderr,
-		"libmpifort_abi: more than %d different Fortran functions as operations or error handlers of one kind\n",
-		SLOTS);
+	fprintf(stderr, "libmpifort_abi: more than %d different Fortran functions as operations or error handlers of one "
+		"kind\n", SLOTS);
 	mpifort_raise(MPI_ERR_NO_MEM);
 	return -1;
 }
 
 /* 256 of a macro, which gets the number as two hexadecimal digits. */
-#define ROW(m, h)                                                                                                              \
-	m(h##0) m(h##1) m(h##2) m(h##3) m(h##4) m(h##5) m(h##6) m(h##7) m(h##8) m(h##9) m(h##a) m(h##b) m(h##c) m(h##d)        \
-		m(h##e) m(h##f)
+#define ROW(m, h) \
+	m(h##0) m(h##1) m(h##2) m(h##3) m(h##4) m(h##5) m(h##6) m(h##7) m(h##8) m(h##9) m(h##a) m(h##b) m(h##c) m(h##d) \
+	m(h##e) m(h##f)
 #define ALL(m) \
 	ROW(m, 0) ROW(m, 1) ROW(m, 2) ROW(m, 3) ROW(m, 4) ROW(m, 5) ROW(m, 6) ROW(m, 7) \
 	ROW(m, 8) ROW(m, 9) ROW(m, a) ROW(m, b) ROW(m, c) ROW(m, d) ROW(m, e) ROW(m, f)
 
+/* Pool and functions of a kind of callback. `lookup`: the function that returns the C function for a Fortran one, or NULL; each,
+ * name: of a slot, the definition of its C function and its name. */
+#define CALLBACKS(kind, function, lookup, each, name)						\
+static mpifort_fn *kind##_pool[SLOTS];								\
+ALL(each)											\
+static function *const kind##_functions[SLOTS] = { ALL(name) };					\
+function *lookup(mpifort_fn *fn)								\
+{												\
+	int slot = slot_of(kind##_pool, fn);							\
+												\
+	return slot < 0 ? NULL : kind##_functions[slot];					\
+}
+
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
-/* op: prefix of the pool and of its functions; len: the type of their count; function: their C type; each, name: OP
- * and its name for a slot */
+/* op: prefix of the pool and of its functions; len: the type of their count */
 #define OP(op, len, h)										\
 static void op##_##h(void *in, void *inout, len *n, MPI_Datatype *datatype)			\
 {												\
@@ -54,22 +65,12 @@ static void op##_##h(void *in, void *inout, len *n, MPI_Datatype *datatype)			\
 												\
 	((void (*)(void *, void *, len *, MPI_Fint *))op##_pool[0x##h])(in, inout, n, &t);	\
 }
-#define OPS(op, function, lookup, each, name)							\
-static mpifort_fn *op##_pool[SLOTS];								\
-ALL(each)											\
-static function *const op##_functions[SLOTS] = { ALL(name) };					\
-function *lookup(mpifort_fn *fn)								\
-{												\
-	int slot = slot_of(op##_pool, fn);							\
-												\
-	return slot < 0 ? NULL : op##_functions[slot];						\
-}
 #define OP_INT(h) OP(op, int, h)
 #define OP_INT_NAME(h) op_##h,
-OPS(op, MPI_User_function, mpifort_op_function, OP_INT, OP_INT_NAME)
+CALLBACKS(op, MPI_User_function, mpifort_op_function, OP_INT, OP_INT_NAME)
 #define OP_COUNT(h) OP(op_c, MPI_Count, h)
 #define OP_COUNT_NAME(h) op_c_##h,
-OPS(op_c, MPI_User_function_c, mpifort_op_function_c, OP_COUNT, OP_COUNT_NAME)
+CALLBACKS(op_c, MPI_User_function_c, mpifort_op_function_c, OP_COUNT, OP_COUNT_NAME)
 
 /* ---- error handlers --------------------------------------------------------------------------------------- */
 
@@ -82,28 +83,18 @@ static void kind##_##h(type *handle, int *code, ...)						\
 												\
 	((f_errhandler *)kind##_pool[0x##h])(&f, code);						\
 }
-#define ERRHANDLERS(kind, type, function, each, name)						\
-static mpifort_fn *kind##_pool[SLOTS];								\
-ALL(each)											\
-static function *const kind##_handlers[SLOTS] = { ALL(name) };					\
-function *mpifort_##kind##_errhandler(mpifort_fn *fn)						\
-{												\
-	int slot = slot_of(kind##_pool, fn);							\
-												\
-	return slot < 0 ? NULL : kind##_handlers[slot];						\
-}
 #define COMM(h) ERRHANDLER(comm, MPI_Comm, h)
 #define COMM_NAME(h) comm_##h,
-ERRHANDLERS(comm, MPI_Comm, MPI_Comm_errhandler_function, COMM, COMM_NAME)
+CALLBACKS(comm, MPI_Comm_errhandler_function, mpifort_comm_errhandler, COMM, COMM_NAME)
 #define FILE_(h) ERRHANDLER(file, MPI_File, h)
 #define FILE_NAME(h) file_##h,
-ERRHANDLERS(file, MPI_File, MPI_File_errhandler_function, FILE_, FILE_NAME)
+CALLBACKS(file, MPI_File_errhandler_function, mpifort_file_errhandler, FILE_, FILE_NAME)
 #define SESSION(h) ERRHANDLER(session, MPI_Session, h)
 #define SESSION_NAME(h) session_##h,
-ERRHANDLERS(session, MPI_Session, MPI_Session_errhandler_function, SESSION, SESSION_NAME)
+CALLBACKS(session, MPI_Session_errhandler_function, mpifort_session_errhandler, SESSION, SESSION_NAME)
 #define WIN(h) ERRHANDLER(win, MPI_Win, h)
 #define WIN_NAME(h) win_##h,
-ERRHANDLERS(win, MPI_Win, MPI_Win_errhandler_function, WIN, WIN_NAME)
+CALLBACKS(win, MPI_Win_errhandler_function, mpifort_win_errhandler, WIN, WIN_NAME)
 
 /* ---- generalised requests --------------------------------------------------------------------------------- */
 

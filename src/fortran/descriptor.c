@@ -50,13 +50,13 @@ bool mpifort_strided(const struct mpifort_desc *d)
 /* ---- copies ----------------------------------------------------------------------------------------------- */
 
 /* Copies the elements of dimensions 0 to dim of an array from (or to) contiguous memory. Returns the end of that memory. */
-static char *copy(const struct mpifort_desc *d, int dim, char *array, char *memory, bool back)
+static char *desc_copy(const struct mpifort_desc *d, int dim, char *array, char *memory, bool back)
 {
 	size_t len = d->elem_len;
 
 	for (ptrdiff_t i = 0; i < d->dim[dim].extent; i++, array += d->dim[dim].sm) {
 		if (dim > 0) {
-			memory = copy(d, dim - 1, array, memory, back);
+			memory = desc_copy(d, dim - 1, array, memory, back);
 			continue;
 		}
 		memcpy(back ? array : memory, back ? memory : array, len);
@@ -79,7 +79,7 @@ int mpifort_copied_strided(struct mpifort_buffer *b, const struct mpifort_desc *
 	if (!b->temp)
 		return mpifort_raise(MPI_ERR_NO_MEM);
 	/* a buffer that the call writes is read, too: MPI_IN_PLACE, and elements that the call leaves alone */
-	copy(d, d->rank - 1, d->base, b->temp, false);
+	desc_copy(d, d->rank - 1, d->base, b->temp, false);
 	b->addr = b->temp;
 	b->out = mode == MPIFORT_OUT;
 	b->desc = d;
@@ -89,7 +89,7 @@ int mpifort_copied_strided(struct mpifort_buffer *b, const struct mpifort_desc *
 void mpifort_release(struct mpifort_buffer *b)
 {
 	if (b->temp && b->out)
-		copy(b->desc, b->desc->rank - 1, b->desc->base, b->temp, true);
+		desc_copy(b->desc, b->desc->rank - 1, b->desc->base, b->temp, true);
 	free(b->temp);
 	if (b->made)
 		PMPI_Type_free(&b->type);
@@ -100,7 +100,7 @@ void mpifort_release(struct mpifort_buffer *b)
 void mpifort_copy_again(struct mpifort_buffer *b, bool back)
 {
 	if (b->temp && (b->out || !back))
-		copy(b->desc, b->desc->rank - 1, b->desc->base, b->temp, back);
+		desc_copy(b->desc, b->desc->rank - 1, b->desc->base, b->temp, back);
 }
 
 /* ---- datatypes -------------------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ int mpifort_elements_strided(struct mpifort_buffer *b, const struct mpifort_desc
 }
 
 /* Replaces *type, which is ours, by one of another extent. */
-static int resize(MPI_Datatype *type, MPI_Count extent)
+static int room_resize(MPI_Datatype *type, MPI_Count extent)
 {
 	MPI_Datatype old = *type;
 	int rc = PMPI_Type_create_resized_c(old, 0, extent, type);
@@ -263,7 +263,7 @@ int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *
 	b->count = 1;
 	rc = layout(d, each, count, type, &t);
 	if (!rc)
-		rc = resize(&t, count / (each * slab) * stride);
+		rc = room_resize(&t, count / (each * slab) * stride);
 	return made(b, rc, t);
 }
 
@@ -279,6 +279,6 @@ int mpifort_vector_strided(struct mpifort_buffer *b, const struct mpifort_desc *
 		return mpifort_copied_strided(b, d, mode);
 	rc = PMPI_Type_dup(type, &t);
 	if (!rc)
-		rc = resize(&t, d->dim[0].sm);
+		rc = room_resize(&t, d->dim[0].sm);
 	return made(b, rc, t);
 }

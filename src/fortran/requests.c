@@ -27,7 +27,7 @@ static struct kept **bucket(MPI_Request request)
 	return &buckets[((uintptr_t)request >> 4 ^ (uintptr_t)request >> 12) & 255];
 }
 
-static struct kept **find(MPI_Request request)
+static struct kept **kept_find(MPI_Request request)
 {
 	struct kept **at = bucket(request);
 
@@ -96,7 +96,7 @@ void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int
 		k = NULL;
 	}
 	pthread_mutex_lock(&lock);
-	at = find(request);
+	at = kept_find(request);
 	/* A request that C code completed, whose handle is used again */
 	if (*at)
 		kept_free(take_out(at));
@@ -114,7 +114,7 @@ void mpifort_completed(MPI_Request request, bool gone)
 	struct kept **at, *k;
 
 	pthread_mutex_lock(&lock);
-	at = find(request);
+	at = kept_find(request);
 	k = *at;
 	if (k && k->active)
 		finish(k);
@@ -128,7 +128,7 @@ void mpifort_started(MPI_Request request)
 	struct kept *k;
 
 	pthread_mutex_lock(&lock);
-	k = *find(request);
+	k = *kept_find(request);
 	for (int i = 0; k && i < k->n; i++)
 		mpifort_copy_again(&k->b[i], false);
 	if (k)
@@ -141,7 +141,7 @@ void mpifort_freed(MPI_Request request)
 	struct kept **at, *k;
 
 	pthread_mutex_lock(&lock);
-	at = find(request);
+	at = kept_find(request);
 	if (*at) {
 		k = take_out(at);
 		if (!k->active)

@@ -351,7 +351,8 @@ static int end_conversion(struct hdl_access *a)
 
 	a->args = a->memory;
 	if (a->args.write)
-		a->moved = moved && moved == a->bytes ? a->args.count * a->args.type->size : moved / a->view->esize * a->view->etype->size;
+		a->moved = moved && moved == a->bytes ? a->args.count * a->args.type->size :
+							moved / a->view->esize * a->view->etype->size;
 	else
 		rc = hdl_datarep_unpack(rep, a->args.buf, a->packed, moved, a->args.count, a->args.type, &a->moved);
 	free(a->packed);

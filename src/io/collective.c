@@ -203,13 +203,15 @@ static void run_bytes(struct collective *c, enum hdl_coll coll, const void *send
 	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
 
 	run_collective(c, &(struct hdl_coll_args){ .coll = coll, .sendbuf = send, .recvbuf = recv, .sendcount = (MPI_Count)bytes,
-						   .recvcount = (MPI_Count)bytes, .sendtype = byte, .recvtype = byte, .op = MPI_OP_NULL });
+						   .recvcount = (MPI_Count)bytes, .sendtype = byte, .recvtype = byte,
+							   .op = MPI_OP_NULL });
 }
 
 /* Exchanges the blocks `to` and `from`. */
 static void run_exchange(struct collective *c)
 {
-	struct hdl_vcoll args = { .coll = HDL_V_EXCHANGE, .op = MPI_OP_NULL, .nin = c->size, .nout = c->size, .in = c->to, .out = c->from };
+	struct hdl_vcoll args = {
+		.coll = HDL_V_EXCHANGE, .op = MPI_OP_NULL, .nin = c->size, .nout = c->size, .in = c->to, .out = c->from};
 
 	fail(c, hdl_vcoll_start(c->file->comm, &args, c->blocking ? NULL : &c->wait));
 }
@@ -484,7 +486,7 @@ static void step_plan(struct collective *c)
 	c->next = step_round;
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------------------------------------- */
+/* ---- rounds -------------------------------------------------------------------------------------------------------- */
 
 static void step_send(struct collective *c);
 static void step_window(struct collective *c);
@@ -745,7 +747,7 @@ static void step_answered(struct collective *c)
 	c->next = c->answered == c->rounds ? step_sum : step_round;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------------------------------- */
 
 /* Allreduce of the aggregators' errors: every rank returns the same class, and behind the last write. */
 static void step_sum(struct collective *c)

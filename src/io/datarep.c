@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data representations (MPI-5.0 section 14.5): "native" and "internal" are memory's, "external32" is datatype/external.c's, further
- * ones are the program's.
+ * Data representations (MPI-5.0 section 14.5): "native" and "internal" are memory's, "external32" is datatype/external.c's,
+ * further ones are the program's.
  *
  * Where the basic types have other lengths in the file, a filetype has there an image: the same constructors over basic types of
- * those lengths. So displacements that count extents of an old type are scaled, and displacements in bytes are not (section 14.5.1).
+ * those lengths. So displacements that count extents of an old type are scaled, and displacements in bytes
+ * are not (section 14.5.1).
  */
 #include "io/io.h"
 
@@ -156,8 +157,8 @@ static struct hdl_type *image_of_derived(struct images *all, struct hdl_type *t)
 	return hdl_type_finish(image) ? NULL : image;
 }
 
-/* Makes the image of a type behind those of its old types. Types may be nested as deep as memory goes, so this does not recurse: `way`
- * is the way down to the type. */
+/* Makes the image of a type behind those of its old types. Types may be nested as deep as memory goes, so this does not recurse:
+ * `way` is the way down to the type. */
 static struct hdl_type *image_make(struct images *all, struct hdl_type *top)
 {
 	struct hdl_type **way = malloc(sizeof(*way)), *t, *next;
@@ -222,7 +223,8 @@ int hdl_datarep_size(const struct hdl_datarep *rep, struct hdl_type *t, MPI_Coun
 }
 
 /* Calls a conversion function of the program. Returns its code. */
-static int call_conversion(const struct hdl_datarep *rep, const union hdl_conversion *fn, void *buf, struct hdl_type *t, MPI_Count n, void *packed)
+static int call_conversion(const struct hdl_datarep *rep, const union hdl_conversion *fn, void *buf, struct hdl_type *t,
+			   MPI_Count n, void *packed)
 {
 	MPI_Datatype handle = hdl_type_handle(t);
 	int code;
@@ -260,8 +262,8 @@ int hdl_datarep_pack(const struct hdl_datarep *rep, void *packed, const void *bu
 	return conversion_failed(rep, "write_conversion_fn", call_conversion(rep, &rep->write, (void *)buf, t, items.n, packed));
 }
 
-int hdl_datarep_unpack(const struct hdl_datarep *rep, void *buf, const void *packed, MPI_Count bytes, MPI_Count count, struct hdl_type *t,
-		       MPI_Count *unpacked)
+int hdl_datarep_unpack(const struct hdl_datarep *rep, void *buf, const void *packed, MPI_Count bytes, MPI_Count count,
+		       struct hdl_type *t, MPI_Count *unpacked)
 {
 	struct hdl_items items;
 	int rc = items_of(rep, t, count, bytes, &items);
@@ -274,7 +276,8 @@ int hdl_datarep_unpack(const struct hdl_datarep *rep, void *buf, const void *pac
 	else if (!rep->read.small)
 		hdl_unpack(buf, packed, count, t, 0, (size_t)items.here);
 	else
-		rc = conversion_failed(rep, "read_conversion_fn", call_conversion(rep, &rep->read, buf, t, items.n, (void *)packed));
+		rc = conversion_failed(rep, "read_conversion_fn",
+				       call_conversion(rep, &rep->read, buf, t, items.n, (void *)packed));
 	if (!rc)
 		*unpacked = items.here;
 	return rc;

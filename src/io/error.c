@@ -35,7 +35,7 @@ static const struct {
 	{ ENOSYS, MPI_ERR_UNSUPPORTED_OPERATION, "" },
 };
 
-/* What goes with open(2) alone. */
+/* Advice on errors of open(2) only. */
 static const char *advice_on_open(int err)
 {
 	return err == ENOENT ? "; MPI_MODE_CREATE makes a file that does not exist, but not its directory" :

@@ -48,7 +48,8 @@ static int exchange(struct hdl_comm *comm, const char *what, struct part mine, s
 		else if (part[r].datarep != part[0].datarep)
 			hdl_reason_set("the data representation of rank %d is another one than that of rank 0", r);
 		else if (part[r].value != part[0].value)
-			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value, (long long)part[r].value, r);
+			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value,
+				       (long long)part[r].value, r);
 		else
 			continue;
 		rc = part[r].error ? part[r].error : MPI_ERR_NOT_SAME;
@@ -102,7 +103,8 @@ static enum hdl_fs fs_of(struct hdl_file *f)
 	magic = (uint32_t)s.f_type;
 	f->in_memory = magic == MAGIC_TMPFS;
 	/* a shared mapping that is written needs a descriptor for both */
-	f->maps = f->amode & MPI_MODE_RDWR && (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
+	f->maps = f->amode & MPI_MODE_RDWR &&
+		  (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
 	switch (magic) {
 	case MAGIC_NFS: return HDL_FS_NFS;
 	case 0x0bd00bd0: return HDL_FS_LUSTRE;
@@ -363,7 +365,8 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		f->comm->errhandler = f->errhandler;
 		if (args->error)
 			hdl_reason_set("%s", why);
-		rc = exchange(f->comm, "", (struct part){ .error = args->error, .amode = args->amode, .cb = args->hints.cb }, &f->hints.cb);
+		rc = exchange(f->comm, "", (struct part){.error = args->error, .amode = args->amode, .cb = args->hints.cb},
+			      &f->hints.cb);
 	}
 	if (!rc)
 		rc = open_by_all(f);
@@ -416,7 +419,7 @@ int hdl_file_delete(const char *filename)
 	return unlink(filename) ? hdl_io_class(errno, "delete", filename) : MPI_SUCCESS;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes --------------------------------------------------------------------------------------------------------- */
 
 int hdl_file_size(struct hdl_file *f, MPI_Offset *size)
 {
@@ -487,7 +490,7 @@ int hdl_file_sync(struct hdl_file *f)
 	return hdl_file_agree(f, rc);
 }
 
-/* ---- views and modes ---------------------------------------------------------------------------------------------------------- */
+/* ---- views and modes ----------------------------------------------------------------------------------------------- */
 
 /*
  * The FNV-1a hash of a data representation's name. Processes compare hashes, since each process has a table of representations of
@@ -550,7 +553,9 @@ static int probe_locks(int fd)
 int hdl_file_set_atomicity(struct hdl_file *f, bool atomic)
 {
 	int err = atomic ? probe_locks(f->fd) : 0;
-	int rc = exchange(f->comm, "the flag", (struct part){ .value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0 }, NULL);
+	int rc =
+		exchange(f->comm, "the flag",
+			 (struct part){.value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0}, NULL);
 
 	hdl_file_quiet(f);
 	if (!rc)
@@ -558,7 +563,7 @@ int hdl_file_set_atomicity(struct hdl_file *f, bool atomic)
 	return rc;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------------------------------- */
 
 void hdl_io_fini(void)
 {

@@ -13,8 +13,8 @@
  *     collective.c   collective accesses: two phases     window.c   what an aggregator writes or reads in a round
  *     datarep.c  data representations
  *
- * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
- * never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
+ * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access
+ * goes, never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
  * Must: the lock of runtime/threads.h is held. Functions marked [any thread] run without the lock, and set no reason.
  */
 #ifndef HDL_IO_DOOR_H
@@ -58,8 +58,8 @@ int hdl_datarep_image(const struct hdl_datarep *rep, struct hdl_type *t, struct 
 int hdl_datarep_size(const struct hdl_datarep *rep, struct hdl_type *t, MPI_Count count, MPI_Count *bytes);
 int hdl_datarep_pack(const struct hdl_datarep *rep, void *packed, const void *buf, MPI_Count count, struct hdl_type *t);
 /* packed has the first `bytes` of the representation of (count, t). *unpacked: bytes in memory that were written. */
-int hdl_datarep_unpack(const struct hdl_datarep *rep, void *buf, const void *packed, MPI_Count bytes, MPI_Count count, struct hdl_type *t,
-		       MPI_Count *unpacked);
+int hdl_datarep_unpack(const struct hdl_datarep *rep, void *buf, const void *packed, MPI_Count bytes, MPI_Count count,
+		       struct hdl_type *t, MPI_Count *unpacked);
 
 /* ---- views (view.c) --------------------------------------------------------------------------------------------------- */
 
@@ -189,8 +189,8 @@ struct hdl_open_args {
 };
 /* Collective over comm, an intracommunicator. Also after an error of one process's arguments all processes return an error. */
 int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out);
-/* Collective. Waits for the accesses under way, and closes the descriptor, also where it returns an error. The object stays, so that its
- * error handler can have the handle. Must: hdl_file_free follows. */
+/* Collective. Waits for the accesses under way, and closes the descriptor, also where it returns an error. The object stays, so
+ * that its error handler can have the handle. Must: hdl_file_free follows. */
 int hdl_file_close(struct hdl_file *f);
 void hdl_file_free(struct hdl_file *f);
 int hdl_file_delete(const char *filename);
@@ -233,12 +233,14 @@ struct hdl_access {
 	struct hdl_file *file;
 	struct hdl_view *view;		/* with a reference, as args.type */
 	bool atomic;			/* the file's mode when the access began */
-	MPI_Count sieve;		/* ind_rd_buffer_size when the access began: an I/O thread does not hold the lock of f->hints */
+	MPI_Count sieve;		/* ind_rd_buffer_size when the access began: an I/O thread does not hold the
+					 * lock of f->hints */
 	MPI_Count bytes;		/* in the file */
 	void *packed;			/* the data in the file's representation, which args then names; NULL: memory's */
 	struct hdl_access_args memory;	/* the program's, if there is `packed` */
 	/* results */
-	MPI_Count moved;		/* bytes, behind hdl_access_end in memory: fewer than `bytes` at the end of the file, and after an error */
+	MPI_Count moved;		/* bytes, behind hdl_access_end in memory: fewer than `bytes` at the end of the file, and
+					 * after an error */
 	int err;			/* errno, positive */
 	MPI_Offset file_end;		/* the file has been so long (scatter.c) */
 	/* nonblocking */
@@ -276,7 +278,8 @@ void hdl_file_quiet(struct hdl_file *f);
 
 /* ---- calls.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Moves n bytes, without a hole on either side. Return an errno. read: *got is less than n at the end of the file. [any thread] */
+/* Moves n bytes, without a hole on either side. Return an errno. read: *got is less than n at the end of
+ * the file. [any thread] */
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
 int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
 
@@ -284,13 +287,14 @@ int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got)
 
 /* Whether a mapping costs less for the batch than one call for each run. [any thread] */
 bool hdl_scatter_pays(const struct hdl_access *a, const struct hdl_batch *b);
-/* Writes the runs of a batch by a mapping. Returns how many bytes are written, from the first on; the others are the caller's. [any thread] */
+/* Writes the runs of a batch by a mapping. Returns how many bytes are written, from the first on; the others are the
+ * caller's. [any thread] */
 MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *data);
 
 /* ---- collective.c ------------------------------------------------------------------------------------------------------ */
 
-/* Collective. error: class with which this process's arguments were refused, with hdl_reason_set; the other arguments are then not
- * used. */
+/* Collective. error: class with which this process's arguments were refused, with hdl_reason_set; the other
+ * arguments are then not used. */
 int hdl_file_access_all(struct hdl_file *f, const struct hdl_access_args *args, int error, MPI_Count *moved);
 /* The same, nonblocking. *req: done later, with the bytes in its status. */
 void hdl_file_iaccess_all(struct hdl_file *f, const struct hdl_access_args *args, int error, struct hdl_req **req);
@@ -305,8 +309,8 @@ int hdl_shared_make(struct hdl_file *f);
 int hdl_shared_free(struct hdl_file *f);
 /* Adds `bytes` to the pointer. *before: the pointer before. 0 bytes: reads the pointer. */
 int hdl_shared_add(struct hdl_file *f, MPI_Offset bytes, MPI_Offset *before);
-/* Rank 0 stores the pointer that is in use from the next hdl_shared_switch on. Must: all processes then agree (hdl_file_agree), and
- * all call hdl_shared_switch or none. */
+/* Rank 0 stores the pointer that is in use from the next hdl_shared_switch on. Must: all processes then agree (hdl_file_agree),
+ * and all call hdl_shared_switch or none. */
 int hdl_shared_prepare(struct hdl_file *f, MPI_Offset position);
 void hdl_shared_switch(struct hdl_file *f);
 /* Collective: the pointer goes on by the bytes of all processes, and *position is where this process's begin, in the order of

@@ -69,7 +69,8 @@ static MPI_Count copy_runs(struct hdl_batch *b, char *map, MPI_Offset first, con
 			b->vector[k] = (struct iovec){ map + (b->at[i] - first), (size_t)b->len[i] };
 			n += b->len[i];
 		}
-		got = process_vm_readv(self, b->vector, (unsigned long)k, &(struct iovec){ (char *)data + moved, (size_t)n }, 1, 0);
+		got = process_vm_readv(self, b->vector, (unsigned long)k, &(struct iovec){(char *)data + moved, (size_t)n}, 1,
+				       0);
 		if (got < 0 && (errno == ENOSYS || errno == EPERM))
 			__atomic_store_n(&refused, true, __ATOMIC_RELAXED);
 		moved += got > 0 ? got : 0;

@@ -4,10 +4,12 @@
  *
  * A collective that sets the pointer (MPI_File_set_view, MPI_File_seek_shared) must not set the word that another process still
  * adds to in an earlier call:
- *     1. Ranks 0 and 1 call MPI_File_write_shared, then MPI_File_set_view. Rank 0 is in the second call while rank 1 is in the first.
+ *     1. Ranks 0 and 1 call MPI_File_write_shared, then MPI_File_set_view. Rank 0 is in the second call while
+ *        rank 1 is in the first.
  *     2. Rank 0 stores 0, and rank 1 adds to that: its data go to the wrong place.
- * So there are two words. Rank 0 stores into the one that is not in use; all processes meet; then each switches. No process is in a
- * call with the other word then: that word was in use before the last such meeting, which each process entered after those calls.
+ * So there are two words. Rank 0 stores into the one that is not in use; all processes meet; then each switches. No
+ * process is in a call with the other word then: that word was in use before the last such meeting, which each process
+ * entered after those calls.
  */
 #include "io/io.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Views (MPI-5.0 section 14.3). The filetype tiles the file from the displacement on; the view's data is the bytes of the tiles, in
- * their order, and a position is a number of such bytes:
+ * Views (MPI-5.0 section 14.3). The filetype tiles the file from the displacement on; the view's data is the bytes of the tiles,
+ * in their order, and a position is a number of such bytes:
  *
  *     file      disp   extent      extent      extent
  *     |---------|·xx··x·····|·xx··x·····|·xx··x·····|  …        x: bytes of the filetype, `size` in each tile
@@ -45,7 +45,8 @@ int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype
 		return MPI_ERR_TYPE;
 	}
 	if (filetype->size && !filetype->extent) {
-		hdl_reason_set("invalid filetype: it has data, and its extent is 0");
+		hdl_reason_set("invalid filetype: %lld bytes of data in an extent of 0; MPI_Type_create_resized sets an extent",
+			       (long long)filetype->size);
 		return MPI_ERR_TYPE;
 	}
 	return MPI_SUCCESS;
@@ -71,7 +72,8 @@ int hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *file
 	if (!rc)
 		rc = hdl_datarep_image(v->rep, filetype, &v->tile);
 	if (!rc && !unit->size) {
-		hdl_reason_set("dtype_file_extent_fn of data representation %s gives the etype no bytes", datarep);
+		hdl_reason_set("dtype_file_extent_fn of data representation %s returned an extent of 0 for the etype, which has "
+			       "%lld bytes", datarep, (long long)etype->size);
 		rc = MPI_ERR_CONVERSION;
 	}
 	if (!rc)

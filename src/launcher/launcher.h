@@ -313,15 +313,13 @@ struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct 
  * exit code, so that running ranks are only to be ended. */
 int supervise(struct job *job, int note_fd, int tty_fd, int failed);
 
-/* ---- processes that have left the ranks' process groups (detached.c)
- * ------------------------------------------------------------- */
+/* ---- processes that have left the ranks' process groups (detached.c) --------------------------------------------- */
 
 /* Ends the processes that ranks have left. gently: by SIGTERM, and by SIGKILL from `until` (monotonic_ns()) on, or once
  * signal_fd has SIGINT or SIGTERM; else by SIGKILL at once. Must: all ranks have ended. */
 void detached_end(const struct job *job, int signal_fd, bool gently, uint64_t until);
 
-/* ---- the terminal (terminal.c)
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the terminal (terminal.c) ----------------------------------------------------------------------------------- */
 
 struct terminal {
 	int fd;			/* the end of rank 0's pipe to which input is copied; -1: none, or closed */
@@ -332,8 +330,7 @@ struct terminal {
 void terminal_copy(struct terminal *t);
 void terminal_close(struct terminal *t);
 
-/* ---- behind a program that was started without a launcher (behind.c)
- * ------------------------------------------------------------ */
+/* ---- behind a program that was started without a launcher (behind.c) --------------------------------------------- */
 
 /* Reads --behind: the program is the only rank of the job's first namespace. false: the message was printed. */
 bool behind_take(struct job *job);

@@ -208,7 +208,7 @@ static const char *supervise_others(struct loop *l, const struct rank *rank, boo
 
 static void take_notes(struct loop *l);
 
-static void drain(struct stream **stream)
+static void drain_output(struct stream **stream)
 {
 	/* The rank is gone: its output is in the pipe. Other processes that hold the pipe are not waited for. */
 	if (!*stream)
@@ -375,8 +375,8 @@ static void look_for_lingerers(struct loop *l)
 		rank->lingers = false;
 		l->lingering--;
 		guard_set(l->job->guard, rank->slot, 0);
-		drain(&rank->out);
-		drain(&rank->err);
+		drain_output(&rank->out);
+		drain_output(&rank->err);
 	}
 }
 
@@ -431,8 +431,8 @@ static void reap(struct loop *l)
 		if (rank->outlived && !rank->left)
 			server_notify_end(rank);
 		guard_set(l->job->guard, rank->slot, 0);
-		drain(&rank->out);
-		drain(&rank->err);
+		drain_output(&rank->out);
+		drain_output(&rank->err);
 	}
 	look_for_lingerers(l);
 }
@@ -879,8 +879,8 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	while (l.running || (l.lingering && l.state != KILLED))
 		supervise_turn(&l);
 	for (struct rank *r = rank_first(job); r; r = rank_next(r)) {
-		drain(&r->out);
-		drain(&r->err);
+		drain_output(&r->out);
+		drain_output(&r->err);
 	}
 	terminal_close(&l.terminal);
 	detached_end(job, l.signal_fd, l.state == LEAVING || l.state == ENDING, l.kill_at ? l.kill_at : UINT64_MAX);

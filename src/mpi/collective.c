@@ -33,7 +33,7 @@ static inline int check_data(struct hdl_comm *c, const char *call, const char *b
 	return MPI_SUCCESS;
 }
 
-static inline int check_root(struct hdl_comm *c, const char *call, int root)
+static inline int coll_check_root(struct hdl_comm *c, const char *call, int root)
 {
 	if (unlikely((unsigned)root >= (unsigned)c->size))
 		return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
@@ -71,7 +71,7 @@ static inline int check_blocks(struct hdl_comm *c, const char *call, const char 
 	return rc ? rc : check_fits(c, call, count_arg, count, c->size, hdl_type_extent(t), "the type's extent");
 }
 
-static inline int run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, const struct hdl_form *form)
+static inline int coll_run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
 	int rc;
@@ -104,7 +104,7 @@ static int barrier(const char *call, MPI_Comm comm, const struct hdl_form *form)
 	if (unlikely(!c))
 		return hdl_vcoll_barrier(call, comm, form);
 	rc = check_form(c, call, form);
-	return unlikely(rc) ? hdl_refused(c, rc) : run(c, call, &args, form);
+	return unlikely(rc) ? hdl_refused(c, rc) : coll_run(c, call, &args, form);
 }
 
 static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
@@ -119,7 +119,7 @@ static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype d
 		return hdl_vcoll_bcast(call, buffer, count, datatype, root, comm, form);
 	rc = check_data(c, call, "buffer", buffer, "count", count, "datatype", datatype, t);
 	if (!rc)
-		rc = check_root(c, call, root);
+		rc = coll_check_root(c, call, root);
 	if (!rc)
 		rc = check_form(c, call, form);
 	if (unlikely(rc))
@@ -127,7 +127,7 @@ static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype d
 	args = (struct hdl_coll_args){ .coll = HDL_BCAST, .sendbuf = buffer, .recvbuf = buffer, .sendcount = count,
 				       .recvcount = count, .sendtype = t, .recvtype = t, .op = MPI_OP_NULL,
 				       .root = root };
-	return run(c, call, &args, form);
+	return coll_run(c, call, &args, form);
 }
 
 /* MPI_Reduce and MPI_Allreduce. all: every rank gets the result. */
@@ -143,7 +143,7 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 
 	if (unlikely(!c || hdl_op_get(op)))
 		return hdl_vcoll_reduce(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, form);
-	rc = all ? MPI_SUCCESS : check_root(c, call, root);
+	rc = all ? MPI_SUCCESS : coll_check_root(c, call, root);
 	if (unlikely(rc))
 		return hdl_refused(c, rc);
 	gets = all || c->rank == root;
@@ -170,12 +170,12 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	args = (struct hdl_coll_args){ .coll = all ? HDL_ALLREDUCE : HDL_REDUCE, .sendbuf = sendbuf, .recvbuf = recvbuf,
 				       .sendcount = count, .recvcount = count, .sendtype = t, .recvtype = t, .op = op,
 				       .root = root };
-	return run(c, call, &args, form);
+	return coll_run(c, call, &args, form);
 }
 
 /* MPI_Allgather and MPI_Alltoall: sendcount elements for each peer, recvcount from each. With MPI_IN_PLACE the send arguments
  * are not significant; they are set to the receive arguments. */
-static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, MPI_Count sendcount,
+static int coll_exchange(const char *call, enum hdl_coll coll, const void *sendbuf, MPI_Count sendcount,
 		    MPI_Datatype sendtype,
 		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form)
 {
@@ -218,7 +218,7 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 		return hdl_refused(c, rc);
 	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = sendcount,
 				       .recvcount = recvcount, .sendtype = st, .recvtype = rt, .op = MPI_OP_NULL };
-	return run(c, call, &args, form);
+	return coll_run(c, call, &args, form);
 }
 
 /* Whether only vcoll.c can do it: intercommunicators, and HEDDLE_CHECK's comparison among ranks. */
@@ -229,8 +229,9 @@ static inline bool by_vcoll(const struct hdl_comm *c)
 
 /* MPI_Gather and MPI_Scatter. Each rank has one block, and the root all of them. Arguments that are not significant at this
  * rank are set to the significant ones. */
-static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form)
+static int coll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+		       void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+		       const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *st = hdl_type_get(sendtype), *rt = hdl_type_get(recvtype);
@@ -241,7 +242,7 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 	if (by_vcoll(c))
 		return hdl_vcoll_rooted(call, gather, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
 					form);
-	rc = check_root(c, call, root);
+	rc = coll_check_root(c, call, root);
 	if (!rc)
 		rc = check_form(c, call, form);
 	if (unlikely(rc))
@@ -273,7 +274,7 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 		if (unlikely(rc))
 			return rc;
 	}
-	return run(c, call, &args, form);
+	return coll_run(c, call, &args, form);
 }
 
 /* MPI_Scan, MPI_Exscan, MPI_Reduce_scatter_block: count elements out, n times as many in. */
@@ -312,7 +313,7 @@ static int reduce_part(const char *call, enum hdl_coll coll, const char *count_a
 		return rc;
 	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = count * n,
 				       .recvcount = count, .sendtype = t, .recvtype = t, .op = op };
-	return run(c, call, &args, form);
+	return coll_run(c, call, &args, form);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
@@ -332,19 +333,19 @@ HDL_COLLECTIVE(Allreduce, allreduce, _c,									\
 HDL_COLLECTIVE(Allgather, allgather, _c,									\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, MPI_Comm comm),									\
-	exchange(call, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))	\
+	coll_exchange(call, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))	\
 HDL_COLLECTIVE(Alltoall, alltoall, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, MPI_Comm comm),									\
-	exchange(call, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))	\
+	coll_exchange(call, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))	\
 HDL_COLLECTIVE(Gather, gather, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
-	rooted(call, true, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form))	\
+	coll_rooted(call, true, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form))	\
 HDL_COLLECTIVE(Scatter, scatter, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
-	rooted(call, false, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form))	\
+	coll_rooted(call, false, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form))	\
 HDL_COLLECTIVE(Scan, scan, _c,											\
 	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
 	reduce_part(call, HDL_SCAN, "count", sendbuf, recvbuf, count, datatype, op, comm, form))		\

@@ -341,7 +341,7 @@ FORM(_c, MPI_Count, MPI_Count, true, WIDE)
 
 /* ---- of arrays ----------------------------------------------------------------------------------------------------- */
 
-static int check_order(const char *call, int order)
+static int type_check_order(const char *call, int order)
 {
 	return order == MPI_ORDER_C || order == MPI_ORDER_FORTRAN ? MPI_SUCCESS :
 	       hdl_raise(NULL, MPI_ERR_ARG, call, "invalid order %d: it is MPI_ORDER_C (%d) or MPI_ORDER_FORTRAN (%d)", order,
@@ -353,7 +353,7 @@ static int check_ndims(const char *call, int ndims)
 	return ndims > 0 ? MPI_SUCCESS : hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid ndims %d: it must be positive", ndims);
 }
 
-static int check_sizes(const char *call, const struct numbers *a, int ndims)
+static int type_check_sizes(const char *call, const struct numbers *a, int ndims)
 {
 	int rc = datatype_check_array(call, a, ndims);
 
@@ -369,9 +369,9 @@ static int check_subarray(const char *call, int ndims, const struct numbers *siz
 	int rc = check_ndims(call, ndims);
 
 	if (!rc)
-		rc = check_sizes(call, sizes, ndims);
+		rc = type_check_sizes(call, sizes, ndims);
 	if (!rc)
-		rc = check_sizes(call, subsizes, ndims);
+		rc = type_check_sizes(call, subsizes, ndims);
 	if (!rc)
 		rc = datatype_check_array(call, starts, ndims);
 	for (int i = 0; !rc && i < ndims; i++)
@@ -382,7 +382,7 @@ static int check_subarray(const char *call, int ndims, const struct numbers *siz
 			 datatype_number(starts, i) > datatype_number(sizes, i) - datatype_number(subsizes, i))
 			rc = bad_entry(call, starts->name, i, datatype_number(starts, i),
 				       "the subarray would not lie within the array");
-	return rc ? rc : check_order(call, order);
+	return rc ? rc : type_check_order(call, order);
 }
 
 static int subarray(const char *call, bool large, int ndims, struct numbers sizes, struct numbers subsizes,
@@ -450,13 +450,13 @@ static int check_darray(const char *call, int size, int rank, int ndims, const s
 	int rc = check_ndims(call, ndims);
 
 	if (!rc)
-		rc = check_sizes(call, gsizes, ndims);
+		rc = type_check_sizes(call, gsizes, ndims);
 	if (!rc)
 		rc = datatype_check_array(call, distribs, ndims);
 	if (!rc)
 		rc = datatype_check_array(call, dargs, ndims);
 	if (!rc)
-		rc = check_sizes(call, psizes, ndims);
+		rc = type_check_sizes(call, psizes, ndims);
 	for (int i = 0; !rc && i < ndims; i++) {
 		rc = check_distribution(call, i, datatype_number(gsizes, i), (int)datatype_number(distribs, i),
 					(int)datatype_number(dargs, i), (int)datatype_number(psizes, i));
@@ -470,7 +470,7 @@ static int check_darray(const char *call, int size, int rank, int ndims, const s
 	if (rank < 0 || rank >= size)
 		return hdl_raise(NULL, MPI_ERR_RANK, call, "invalid rank %d: there are %d processes (0..%d)", rank, size,
 				 size - 1);
-	return check_order(call, order);
+	return type_check_order(call, order);
 }
 
 static int darray(const char *call, bool large, int size, int rank, int ndims, struct numbers gsizes,

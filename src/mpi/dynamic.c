@@ -153,10 +153,12 @@ static int dpm_meet(struct hdl_comm *c, const char *call, const char *port_name,
 			err == -EPROTO ? "what listens there is not a port of this version of Heddle" :
 					 strerror(-err));
 	if (!peer->other)
-		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": there can be no communication with its process%s", 80,
-				 port_name, peer->refused != -ENETUNREACH ? " (both print why)" :
-					 ", which is in another fabric of the software HCA: start "
-				 "both jobs in one fabric, by the same name for both (heddlerun -x SHCA_FABRIC=NAME)");
+		return hdl_raise(
+			c, MPI_ERR_PORT, call, "port \"%.80s\": there can be no communication with its process%s", port_name,
+			peer->refused != -ENETUNREACH ?
+				" (both print why)" :
+				", which is in another fabric of the software HCA: start both jobs in one fabric, by the same "
+				"name for both (heddlerun -x SHCA_FABRIC=NAME)");
 	return MPI_SUCCESS;
 }
 

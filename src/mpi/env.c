@@ -80,13 +80,18 @@ int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 }
 HDL_PROFILED(Get_hw_resource_info);
 
+static inline double seconds_of(const struct timespec *ts)
+{
+	return (double)ts->tv_sec + (double)ts->tv_nsec * 1e-9;
+}
+
 double PMPI_Wtime(void)
 {
 	HDL_NO_LOCK;
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+	return seconds_of(&ts);
 }
 HDL_PROFILED(Wtime);
 
@@ -96,7 +101,7 @@ double PMPI_Wtick(void)
 	struct timespec ts;
 
 	clock_getres(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+	return seconds_of(&ts);
 }
 HDL_PROFILED(Wtick);
 

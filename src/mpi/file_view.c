@@ -7,7 +7,7 @@
 /* ---- views --------------------------------------------------------------------------------------------------- */
 
 /* Finds a committed type. Returns an error class with the reason. */
-static int type_of(const char *arg, MPI_Datatype handle, struct hdl_type **type)
+static int view_type_of(const char *arg, MPI_Datatype handle, struct hdl_type **type)
 {
 	*type = hdl_type_get(handle);
 	if (*type && (*type)->committed)
@@ -72,9 +72,9 @@ static int view_of(struct hdl_file *f, MPI_Offset disp, MPI_Datatype etype, MPI_
 	if (!rc)
 		rc = hdl_file_info(info, hints);
 	if (!rc)
-		rc = type_of("etype", etype, &e);
+		rc = view_type_of("etype", etype, &e);
 	if (!rc)
-		rc = type_of("filetype", filetype, &t);
+		rc = view_type_of("filetype", filetype, &t);
 	if (!rc)
 		rc = datarep_of(datarep);
 	if (!rc)

@@ -182,7 +182,7 @@ static bool info_set_errhandler(struct hdl_info *info)
 	return !name || !*name || set_cut(info, "mpi_initial_errhandler", name, strlen(name));
 }
 
-static struct hdl_info *make_env(int argc, char *const argv[])
+static struct hdl_info *info_make_env(int argc, char *const argv[])
 {
 	struct hdl_info *info = hdl_info_new();
 	char wdir[PATH_MAX];
@@ -227,7 +227,7 @@ static struct hdl_info *get_env(void)
 
 	pthread_mutex_lock(&env_lock);
 	if (!env || (hdl_mpi_state_now() == HDL_ACTIVE && !info_find(env, "maxprocs"))) {
-		made = make_env(0, NULL);
+		made = info_make_env(0, NULL);
 		if (made) {
 			env_before = env;
 			env = made;
@@ -266,7 +266,7 @@ static cold int info_no_memory(const char *call)
 	return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
 }
 
-static int check_key(const char *call, const char *key)
+static int info_check_key(const char *call, const char *key)
 {
 	size_t len;
 
@@ -326,7 +326,7 @@ int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
 		return hdl_null_arg(NULL, call, "argv");
 	if (!info)
 		return hdl_null_arg(NULL, call, "info");
-	return info_give(call, make_env(argc, argv), info);
+	return info_give(call, info_make_env(argc, argv), info);
 }
 HDL_PROFILED(Info_create_env);
 
@@ -367,11 +367,8 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_set";
 	struct hdl_info *i = get_own(info);
-	int rc;
+	int rc = i ? info_check_key(call, key) : bad_info(NULL, call, info);
 
-	if (!i)
-		return bad_info(NULL, call, info);
-	rc = check_key(call, key);
 	if (rc)
 		return rc;
 	if (!value)
@@ -390,11 +387,8 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
 	static const char call[] = "MPI_Info_delete";
 	struct hdl_info *i = get_own(info);
 	struct pair *p;
-	int rc;
+	int rc = i ? info_check_key(call, key) : bad_info(NULL, call, info);
 
-	if (!i)
-		return bad_info(NULL, call, info);
-	rc = check_key(call, key);
 	if (rc)
 		return rc;
 	p = info_find(i, key);
@@ -412,11 +406,8 @@ HDL_PROFILED(Info_delete);
 static int look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
 {
 	struct hdl_info *i = info_get(info);
-	int rc;
+	int rc = i ? info_check_key(call, key) : bad_info(NULL, call, info);
 
-	if (!i)
-		return bad_info(NULL, call, info);
-	rc = check_key(call, key);
 	if (rc)
 		return rc;
 	if (!flag)

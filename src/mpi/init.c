@@ -56,7 +56,7 @@ void hdl_users_unlock(void)
 
 /* Returns 0 or a negative errno, reported; the library is down then. all: waits for other ranks, and fails where their settings
  * differ. */
-static int bring_up(bool all)
+static int world_bring_up(bool all)
 {
 	int err;
 
@@ -145,7 +145,7 @@ static void user_begins(int level)
 int hdl_session_begins(int level)
 {
 	static bool watches;
-	int err = up ? 0 : bring_up(false);
+	int err = up ? 0 : world_bring_up(false);
 
 	if (err)
 		return err;
@@ -193,7 +193,7 @@ static __attribute__((noinline)) void world_begins(const char *call, int require
 	HDL_LOCKED;
 
 	hdl_call = call;
-	if (up ? hdl_rt_compare(NULL, NULL) : bring_up(true))
+	if (up ? hdl_rt_compare(NULL, NULL) : world_bring_up(true))
 		init_failed(call);
 	hdl_world_open(true);
 	thread_level = required;

@@ -53,7 +53,7 @@ static inline void hdl_lock_leave(const bool *taken)
 }
 
 /* Must be the first line of every exported function. With MPI_THREAD_MULTIPLE it takes the lock until the function returns.
- * HDL_UNLOCKED marks a function that needs no lock, since it uses only its arguments, or data that never changes. */
+ * HDL_NO_LOCK marks a function that needs no lock, since it uses only its arguments, or data that never changes. */
 #define HDL_LOCKED	__attribute__((cleanup(hdl_lock_leave), unused)) const bool hdl_locked = hdl_lock_enter()
 #define HDL_NO_LOCK	_Static_assert(1, "")
 

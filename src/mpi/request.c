@@ -631,20 +631,27 @@ static int is_collective(const char *call, struct hdl_req *req)
 			 hdl_req_is_collective(req) ? "is active: MPI_Wait or MPI_Test completes it" : "cannot be cancelled");
 }
 
+/* Checks the argument `request` of a call that MPI_REQUEST_NULL is no request for. Returns MPI_SUCCESS and
+ * *req, or an error's code. */
+static int request_arg(const char *call, const MPI_Request *request, struct hdl_req **req)
+{
+	if (!request) {
+		hdl_check_active(call);
+		return hdl_null_arg(NULL, call, "request");
+	}
+	*req = hdl_req_get(*request);
+	return *req ? MPI_SUCCESS : hdl_bad_request(call, -1, *request);
+}
+
 int PMPI_Request_free(MPI_Request *request)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Request_free";
 	struct hdl_req *req;
-	int code;
+	int code = request_arg(call, request, &req);
 
-	if (!request) {
-		hdl_check_active(call);
-		return hdl_null_arg(NULL, call, "request");
-	}
-	req = hdl_req_get(*request);
-	if (!req)
-		return hdl_bad_request(call, -1, *request);
+	if (code)
+		return code;
 	if (hdl_req_is_collective(req)) {
 		if (!req->done)
 			hdl_progress_test();
@@ -665,15 +672,10 @@ int PMPI_Cancel(MPI_Request *request)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Cancel";
 	struct hdl_req *req;
-	int code;
+	int code = request_arg(call, request, &req);
 
-	if (!request) {
-		hdl_check_active(call);
-		return hdl_null_arg(NULL, call, "request");
-	}
-	req = hdl_req_get(*request);
-	if (!req)
-		return hdl_bad_request(call, -1, *request);
+	if (code)
+		return code;
 	if (hdl_req_part(req))
 		return hdl_raise(req->comm, MPI_ERR_REQUEST, call,
 				 "invalid request: partitioned communication cannot be cancelled");

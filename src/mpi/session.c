@@ -369,6 +369,19 @@ int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *ps
 }
 HDL_PROFILED(Session_get_nth_pset);
 
+/* Checks pset_name and the output argument `name`, and looks the process set up. *g is NULL if there is no set of that name.
+ * Returns MPI_SUCCESS, or the code of an error that was raised. */
+static int pset_group(struct hdl_session *s, const char *call, const char *pset_name, const char *name, const void *out,
+		      struct hdl_group **g)
+{
+	int rc;
+
+	if (!pset_name || !out)
+		return session_null(s, call, pset_name ? name : "pset_name");
+	rc = session_group(s, pset_name, g);
+	return rc ? hdl_raise_session_class(s, rc, call) : MPI_SUCCESS;
+}
+
 int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_Info *info)
 {
 	HDL_LOCKED;
@@ -377,15 +390,10 @@ int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_I
 	struct hdl_session *s = hdl_session_get(session);
 	struct hdl_group *g;
 	char size[16];
-	int rc;
+	int rc = s ? pset_group(s, call, pset_name, "info", info, &g) : hdl_bad_session(call, session);
 
-	if (!s)
-		return hdl_bad_session(call, session);
-	if (!pset_name || !info)
-		return session_null(s, call, pset_name ? "info" : "pset_name");
-	rc = session_group(s, pset_name, &g);
 	if (rc)
-		return hdl_raise_session_class(s, rc, call);
+		return rc;
 	if (!g)
 		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid pset_name \"%.80s\": there is no such process set",
 					 pset_name);
@@ -403,15 +411,10 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
 	static const char call[] = "MPI_Group_from_session_pset";
 	struct hdl_session *s = hdl_session_get(session);
 	struct hdl_group *g;
-	int rc;
+	int rc = s ? pset_group(s, call, pset_name, "newgroup", newgroup, &g) : hdl_bad_session(call, session);
 
-	if (!s)
-		return hdl_bad_session(call, session);
-	if (!pset_name || !newgroup)
-		return session_null(s, call, pset_name ? "newgroup" : "pset_name");
-	rc = session_group(s, pset_name, &g);
 	if (rc)
-		return hdl_raise_session_class(s, rc, call);
+		return rc;
 	if (!g)
 		return MPI_SUCCESS;
 	hdl_group_derive(g, s);

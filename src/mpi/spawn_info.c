@@ -58,7 +58,7 @@ static int read_file(struct hdl_comm *c, const char *call, const char *name, str
 }
 
 /* The working directory, absolute: the caller's, or relative to that. NULL with errno. */
-static char *absolute(const char *wdir)
+static char *spawn_absolute(const char *wdir)
 {
 	char *here, *path;
 
@@ -142,8 +142,8 @@ static int fill_env(struct hdl_comm *c, const char *call, const struct hdl_info 
 	return MPI_SUCCESS;
 }
 
-static int fill_app(struct hdl_comm *c, const char *call, const struct hdl_spawn_args *args, int i, const char *port,
-		    struct hdl_spawn_plan *plan)
+static int spawn_fill_app(struct hdl_comm *c, const char *call, const struct hdl_spawn_args *args, int i, const char *port,
+			  struct hdl_spawn_plan *plan)
 {
 	struct hdl_spawn_app *app = &plan->apps[i];
 	const struct hdl_info *info, *file;
@@ -167,7 +167,7 @@ static int fill_app(struct hdl_comm *c, const char *call, const struct hdl_spawn
 		return rc;
 	file = plan->files[i];
 	wdir = plan_value(info, file, "wdir");
-	plan->wdirs[i] = absolute(wdir);
+	plan->wdirs[i] = spawn_absolute(wdir);
 	if (!plan->wdirs[i])
 		return hdl_raise(c, MPI_ERR_SPAWN, call, "the working directory is not known: %s", strerror(errno));
 	*app = (struct hdl_spawn_app){ .command = args->commands[i], .argv = args->argvs ? args->argvs[i] : NULL,
@@ -198,7 +198,7 @@ static int fill_how(struct hdl_comm *c, const char *call, const struct hdl_spawn
 	long n;
 
 	if (!hdl_info_find(args->infos[0], &info))
-		return MPI_SUCCESS;	/* fill_app has raised the error */
+		return MPI_SUCCESS;	/* spawn_fill_app has raised the error */
 	plan->how.bind_to = plan_value(info, plan->files[0], "bind_to");
 	plan->how.map_by = plan_value(info, plan->files[0], "map_by");
 	cpus = plan_value(info, plan->files[0], "cpus_per_rank");
@@ -231,7 +231,7 @@ int hdl_spawn_plan(struct hdl_comm *c, const char *call, const struct hdl_spawn_
 	if (!plan->apps || !plan->envs || !plan->wdirs || !plan->files)
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory");
 	for (int i = 0; i < args->count && !rc; i++)
-		rc = fill_app(c, call, args, i, port, plan);
+		rc = spawn_fill_app(c, call, args, i, port, plan);
 	return rc ? rc : fill_how(c, call, args, plan);
 }
 

@@ -53,7 +53,7 @@ static const char *category_name(unsigned i)
 }
 
 /* Writes the indices whose category is cat to indices[len], as far as there is room. Returns their number. */
-static int members(int cat, unsigned n, enum hdl_tool_category (*of)(unsigned), int len, int indices[])
+static int category_members(int cat, unsigned n, enum hdl_tool_category (*of)(unsigned), int len, int indices[])
 {
 	int found = 0;
 
@@ -90,8 +90,8 @@ int PMPI_T_category_get_info(int cat_index, char *name, int *name_len, char *des
 		return MPI_T_ERR_INVALID_INDEX;
 	hdl_tool_text(categories[cat_index].name, name, name_len);
 	hdl_tool_text(categories[cat_index].text, desc, desc_len);
-	hdl_tool_int(num_cvars, members(cat_index, hdl_tool_cvars(), hdl_tool_cvar_category, 0, NULL));
-	hdl_tool_int(num_pvars, members(cat_index, hdl_tool_pvars(), hdl_tool_pvar_category, 0, NULL));
+	hdl_tool_int(num_cvars, category_members(cat_index, hdl_tool_cvars(), hdl_tool_cvar_category, 0, NULL));
+	hdl_tool_int(num_pvars, category_members(cat_index, hdl_tool_pvars(), hdl_tool_pvar_category, 0, NULL));
 	hdl_tool_int(num_categories, 0);
 	return MPI_SUCCESS;
 }
@@ -102,7 +102,7 @@ int PMPI_T_category_get_num_events(int cat_index, int *num_events)
 	HDL_TOOL;
 	if (!is_category(cat_index))
 		return MPI_T_ERR_INVALID_INDEX;
-	hdl_tool_int(num_events, members(cat_index, HDL_EVENTS, hdl_tool_event_category, 0, NULL));
+	hdl_tool_int(num_events, category_members(cat_index, HDL_EVENTS, hdl_tool_event_category, 0, NULL));
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(T_category_get_num_events);
@@ -128,7 +128,7 @@ static int category_list(int cat, unsigned n, enum hdl_tool_category (*of)(unsig
 		return MPI_T_ERR_INVALID_INDEX;
 	if (len < 0 || (len && !indices))
 		return MPI_T_ERR_INVALID;
-	members(cat, n, of, len, indices);
+	category_members(cat, n, of, len, indices);
 	return MPI_SUCCESS;
 }
 

@@ -104,7 +104,7 @@ static void report_dropped(struct MPI_ABI_T_event_registration *r, MPI_T_cb_safe
 		r->dropped_fn(n, r, 0, safety, r->dropped_arg);
 }
 
-static void deliver(struct MPI_ABI_T_event_registration *r, struct MPI_ABI_T_event_instance *instance)
+static void event_deliver(struct MPI_ABI_T_event_registration *r, struct MPI_ABI_T_event_instance *instance)
 {
 	int level = RESTRICTED;
 
@@ -128,7 +128,7 @@ static void raised(enum hdl_event event, const void *elements)
 	delivered = &instance;
 	for (r = first; r; r = r->next)
 		if (r->event == event && !r->dead)
-			deliver(r, &instance);
+			event_deliver(r, &instance);
 	delivered = instance.outer;
 	if (delivered)
 		return;

@@ -129,7 +129,7 @@ int PMPI_T_pvar_get_num(int *num_pvar)
 }
 HDL_PROFILED(T_pvar_get_num);
 
-static int class_of(const struct pvar *v)
+static int pvar_class_of(const struct pvar *v)
 {
 	return is_counter(v) ? MPI_T_PVAR_CLASS_COUNTER : MPI_T_PVAR_CLASS_LEVEL;
 }
@@ -143,7 +143,7 @@ int PMPI_T_pvar_get_index(const char *name, int var_class, int *pvar_index)
 	if (!name || !pvar_index)
 		return MPI_T_ERR_INVALID;
 	i = hdl_tool_find(name, pvar_name);
-	if (i < 0 || !pvar_at((unsigned)i, &v) || class_of(&v) != var_class)
+	if (i < 0 || !pvar_at((unsigned)i, &v) || pvar_class_of(&v) != var_class)
 		return MPI_T_ERR_INVALID_NAME;
 	*pvar_index = i;
 	return MPI_SUCCESS;
@@ -161,7 +161,7 @@ int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosi
 	hdl_tool_text(v.name, name, name_len);
 	hdl_tool_text(v.text, desc, desc_len);
 	hdl_tool_int(verbosity, v.kind == OF_PEERS ? MPI_T_VERBOSITY_TUNER_DETAIL : MPI_T_VERBOSITY_TUNER_BASIC);
-	hdl_tool_int(var_class, class_of(&v));
+	hdl_tool_int(var_class, pvar_class_of(&v));
 	if (datatype)
 		*datatype = MPI_UNSIGNED_LONG_LONG;
 	if (enumtype)

@@ -78,14 +78,14 @@ static inline __attribute__((always_inline)) int check_overlaps(struct hdl_comm 
 }
 
 /* Returns NULL for a type with which no data can be sent. */
-static inline const struct hdl_type *type_of(MPI_Datatype handle)
+static inline const struct hdl_type *vcoll_type_of(MPI_Datatype handle)
 {
 	const struct hdl_type *t = hdl_type_get(handle);
 
 	return likely(t && hdl_type_is_committed(t)) ? t : NULL;
 }
 
-/* Fills in block i, of elements of t (type_of the side's type, or in the w form of the block's). only: it is the side's one
+/* Fills in block i, of elements of t (vcoll_type_of the side's type, or in the w form of the block's). only: it is the side's one
  * block. */
 static inline __attribute__((always_inline)) int get_typed_block(struct hdl_comm *c, const char *call, const struct side *s,
 								 int i, bool only, const struct hdl_type *t,
@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) int get_typed_block(struct hdl_comm
 /* Fills in the side's one block. */
 static inline int get_block(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_vcoll_block *p)
 {
-	return get_typed_block(c, call, s, 0, true, type_of(s->type), p);
+	return get_typed_block(c, call, s, 0, true, vcoll_type_of(s->type), p);
 }
 
 /* Which arguments are arrays: none; counts and displacements; types, too. */
@@ -172,7 +172,7 @@ static inline bool get_plain_blocks(const struct side *s, int n, const struct hd
 static int get_blocks(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few,
 		      struct hdl_vcoll_block **list)
 {
-	const struct hdl_type *all = s->types ? NULL : type_of(s->type);
+	const struct hdl_type *all = s->types ? NULL : vcoll_type_of(s->type);
 	int rc = MPI_SUCCESS;
 
 	*list = n <= FEW ? few->piece : calloc((size_t)n, sizeof(**list));
@@ -183,11 +183,11 @@ static int get_blocks(struct hdl_comm *c, const char *call, const struct side *s
 	if (get_plain_blocks(s, n, all, *list))
 		return MPI_SUCCESS;
 	for (int i = 0; i < n && !rc; i++)
-		rc = get_typed_block(c, call, s, i, false, s->types ? type_of(s->types[i]) : all, &(*list)[i]);
+		rc = get_typed_block(c, call, s, i, false, s->types ? vcoll_type_of(s->types[i]) : all, &(*list)[i]);
 	return rc;
 }
 
-static inline int run(struct hdl_comm *c, const char *call, const struct hdl_vcoll *a, const struct hdl_form *form)
+static inline int vcoll_run(struct hdl_comm *c, const char *call, const struct hdl_vcoll *a, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
 	int rc;
@@ -205,7 +205,7 @@ static inline int run(struct hdl_comm *c, const char *call, const struct hdl_vco
 }
 
 /* Section 6.2.3: in the root's group of an intercommunicator the root passes MPI_ROOT, and other ranks MPI_PROC_NULL. */
-static inline int check_root(struct hdl_comm *c, const char *call, int root)
+static inline int vcoll_check_root(struct hdl_comm *c, const char *call, int root)
 {
 	if ((unsigned)root < (unsigned)c->size || (c->local && (root == MPI_ROOT || root == MPI_PROC_NULL)))
 		return MPI_SUCCESS;
@@ -231,13 +231,13 @@ static inline int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	rc = rooted ? check_root(c, call, root) : MPI_SUCCESS;
+	rc = rooted ? vcoll_check_root(c, call, root) : MPI_SUCCESS;
 	return !rc && form ? hdl_check_form(c, call, form) : rc;
 }
 
 /* Gather and gatherv: many is the root's receive side. Scatter and scatterv: many is the root's send side. */
-static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side *one, const struct side *many, enum vform vform,
-		  int root, MPI_Comm comm, const struct hdl_form *form)
+static int vcoll_rooted(const char *call, enum hdl_vcoll_kind coll, const struct side *one, const struct side *many,
+			enum vform vform, int root, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_vcoll_block mine, *list = NULL;
@@ -271,7 +271,7 @@ static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side 
 		a.out = &mine;
 		a.nout = nmine;
 	}
-	rc = rc ? hdl_refused(c, rc) : run(c, call, &a, form);
+	rc = rc ? hdl_refused(c, rc) : vcoll_run(c, call, &a, form);
 	free_blocks(list, &few);
 	return rc;
 }
@@ -280,8 +280,8 @@ static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side 
 enum sends { SENDS_ONE, SENDS_EACH };
 
 /* Allgatherv, alltoallv, alltoallw. On intercommunicators allgather and alltoall, too (V_NONE). */
-static int exchange(const char *call, const struct side *send, enum sends sends, const struct side *recv, enum vform vform,
-		    MPI_Comm comm, const struct hdl_form *form)
+static int vcoll_exchange(const char *call, const struct side *send, enum sends sends, const struct side *recv, enum vform vform,
+			  MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_vcoll_block mine, *in = NULL, *out = NULL;
@@ -312,7 +312,7 @@ static int exchange(const char *call, const struct side *send, enum sends sends,
 		a.nin = one ? 1 : c->size;
 		a.out = out;
 		a.nout = c->size;
-		rc = run(c, call, &a, form);
+		rc = vcoll_run(c, call, &a, form);
 	} else {
 		rc = hdl_refused(c, rc);
 	}
@@ -327,7 +327,7 @@ int hdl_vcoll_exchange(const char *call, bool one, const void *sendbuf, MPI_Coun
 	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
 	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
 
-	return exchange(call, &send, one ? SENDS_ONE : SENDS_EACH, &recv, V_NONE, comm, form);
+	return vcoll_exchange(call, &send, one ? SENDS_ONE : SENDS_EACH, &recv, V_NONE, comm, form);
 }
 
 /* ---- on intercommunicators; collective.c has the others --------------------------------------------------- */
@@ -346,7 +346,7 @@ int hdl_vcoll_bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatyp
 		a.nin = is_root(c, root);
 		a.nout = !a.nin;
 	}
-	return rc ? hdl_refused(c, rc) : run(c, call, &a, form);
+	return rc ? hdl_refused(c, rc) : vcoll_run(c, call, &a, form);
 }
 
 int hdl_vcoll_barrier(const char *call, MPI_Comm comm, const struct hdl_form *form)
@@ -355,7 +355,7 @@ int hdl_vcoll_barrier(const char *call, MPI_Comm comm, const struct hdl_form *fo
 	struct hdl_comm *c = hdl_comm_get(comm);
 	int rc = check_call(call, comm, c, false, 0, form);
 
-	return rc ? hdl_refused(c, rc) : run(c, call, &a, form);
+	return rc ? hdl_refused(c, rc) : vcoll_run(c, call, &a, form);
 }
 
 /* ---- neighbors (section 8.6) -------------------------------------------------------------------------------- */
@@ -398,7 +398,7 @@ static int neighbors(const char *call, const struct side *send, enum sends sends
 		a.nto = near.nto;
 		a.from = near.from;
 		a.grid = near.grid;
-		rc = run(c, call, &a, form);
+		rc = vcoll_run(c, call, &a, form);
 	} else {
 		rc = hdl_refused(c, rc);
 	}
@@ -448,7 +448,7 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_vcoll *a, 
 	a->nin = gives;
 	a->out = &out;
 	a->nout = gets;
-	return run(c, call, a, form);
+	return vcoll_run(c, call, a, form);
 }
 
 /* On an intercommunicator the root contributes nothing, and it alone gets the result. */
@@ -464,7 +464,7 @@ int hdl_vcoll_reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_C
 		return hdl_refused(c, rc);
 	if (!all && is_beside_root(c, root)) {
 		a.op = MPI_OP_NULL;
-		return run(c, call, &a, form);
+		return vcoll_run(c, call, &a, form);
 	}
 	rc = check_reduction(c, call, datatype, op);
 	if (rc)
@@ -565,8 +565,8 @@ int hdl_vcoll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Cou
 	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
 	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
 
-	return gather ? rooted(call, HDL_V_GATHER, &send, &recv, V_NONE, root, comm, form) :
-			rooted(call, HDL_V_SCATTER, &recv, &send, V_NONE, root, comm, form);
+	return gather ? vcoll_rooted(call, HDL_V_GATHER, &send, &recv, V_NONE, root, comm, form) :
+			vcoll_rooted(call, HDL_V_SCATTER, &recv, &send, V_NONE, root, comm, form);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
@@ -574,11 +574,11 @@ int hdl_vcoll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Cou
 /* The arguments of the functions below, as structs side. */
 #define ONE_SENT	(&(const struct side){ "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype })
 #define ONE_RECEIVED	(&(const struct side){ "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype })
-#define EACH_SENT(displs)                                                                                                      \
-	(&(const struct side){"sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs, .type = sendtype,           \
+#define EACH_SENT(displs) \
+	(&(const struct side){"sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs, .type = sendtype, \
 			      .large = LARGE})
-#define EACH_RECEIVED(displs)                                                                                                  \
-	(&(const struct side){"recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs, .type = recvtype,           \
+#define EACH_RECEIVED(displs) \
+	(&(const struct side){"recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs, .type = recvtype, \
 			      .large = LARGE})
 #define TYPES_SENT(is_far)	\
 	(&(const struct side){ "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes, .large = LARGE, \
@@ -591,24 +591,24 @@ int hdl_vcoll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Cou
 HDL_COLLECTIVE(Gatherv, gatherv, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, int root, MPI_Comm comm),					\
-	rooted(call, HDL_V_GATHER, ONE_SENT, EACH_RECEIVED(displs), V_COUNTS, root, comm, form))			\
+	vcoll_rooted(call, HDL_V_GATHER, ONE_SENT, EACH_RECEIVED(displs), V_COUNTS, root, comm, form))			\
 HDL_COLLECTIVE(Scatterv, scatterv, _c,										\
 	(const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf,	\
 	 Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),					\
-	rooted(call, HDL_V_SCATTER, ONE_RECEIVED, EACH_SENT(displs), V_COUNTS, root, comm, form))			\
+	vcoll_rooted(call, HDL_V_SCATTER, ONE_RECEIVED, EACH_SENT(displs), V_COUNTS, root, comm, form))			\
 HDL_COLLECTIVE(Allgatherv, allgatherv, _c,									\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm),						\
-	exchange(call, ONE_SENT, SENDS_ONE, EACH_RECEIVED(displs), V_COUNTS, comm, form))				\
+	vcoll_exchange(call, ONE_SENT, SENDS_ONE, EACH_RECEIVED(displs), V_COUNTS, comm, form))				\
 HDL_COLLECTIVE(Alltoallv, alltoallv, _c,									\
 	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], MPI_Datatype sendtype,		\
 	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], MPI_Datatype recvtype, MPI_Comm comm),	\
-	exchange(call, EACH_SENT(sdispls), SENDS_EACH, EACH_RECEIVED(rdispls), V_COUNTS, comm, form))		\
+	vcoll_exchange(call, EACH_SENT(sdispls), SENDS_EACH, EACH_RECEIVED(rdispls), V_COUNTS, comm, form))		\
 HDL_COLLECTIVE(Alltoallw, alltoallw, _c,									\
 	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], const MPI_Datatype sendtypes[],	\
 	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], const MPI_Datatype recvtypes[],	\
 	 MPI_Comm comm),											\
-	exchange(call, TYPES_SENT(false), SENDS_EACH, TYPES_RECEIVED(false), V_TYPES, comm, form))		\
+	vcoll_exchange(call, TYPES_SENT(false), SENDS_EACH, TYPES_RECEIVED(false), V_TYPES, comm, form))		\
 														\
 HDL_COLLECTIVE(Neighbor_allgather, neighbor_allgather, _c,							\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\

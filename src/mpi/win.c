@@ -59,7 +59,7 @@ static const struct {
 /* Hints that count at creation only: by then memory is allocated, or sizes were compared. */
 #define AT_CREATION ((unsigned)(HDL_WIN_SAME_SIZE | HDL_WIN_SAME_DISP_UNIT | HDL_WIN_NONCONTIG))
 
-static unsigned hints_of(const struct hdl_info *info, unsigned hints)
+static unsigned win_hints_of(const struct hdl_info *info, unsigned hints)
 {
 	const char *value;
 
@@ -109,7 +109,7 @@ int PMPI_Win_set_info(MPI_Win win, MPI_Info info)
 		return hdl_bad_win(call, win);
 	rc = hdl_info_arg(NULL, call, info, &given);
 	if (!rc)
-		w->hints = (hints_of(given, w->hints) & ~AT_CREATION) | (w->hints & AT_CREATION);
+		w->hints = (win_hints_of(given, w->hints) & ~AT_CREATION) | (w->hints & AT_CREATION);
 	return rc;
 }
 HDL_PROFILED(Win_set_info);
@@ -178,7 +178,7 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 				 (long long)args->disp_unit);
 	if (args->flavor == MPI_WIN_FLAVOR_CREATE && args->size && !args->base)
 		return hdl_raise(c, MPI_ERR_BASE, call, "invalid base: a null pointer, and size is %lld", (long long)args->size);
-	args->hints = hints_of(given, 0);
+	args->hints = win_hints_of(given, 0);
 	args->granularity = granularity_of(given);
 	args->errhandler = MPI_ERRORS_ARE_FATAL;
 	hdl_call = call;

@@ -10,7 +10,7 @@ static int check_assert(struct hdl_win *w, const char *call, int assert, int all
 	return hdl_win_raise(w, MPI_ERR_ASSERT, call, "invalid assert %d: only some of MPI_MODE_* make sense here", assert);
 }
 
-static int done(struct hdl_win *w, const char *call, int rc)
+static int sync_done(struct hdl_win *w, const char *call, int rc)
 {
 	return likely(!rc) ? MPI_SUCCESS : hdl_win_raise_class(w, rc, call);
 }
@@ -35,7 +35,7 @@ int PMPI_Win_fence(int assert, MPI_Win win)
 	w->epoch = (uint8_t)next;
 	w->open_all = false;	/* until the first operation: only then does a fence begin an epoch */
 	hdl_win_help(w);
-	return done(w, call, rc);
+	return sync_done(w, call, rc);
 }
 HDL_PROFILED(Win_fence);
 
@@ -86,7 +86,7 @@ int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
 		w->epoch = (uint8_t)next;
 	}
 	hdl_win_help(w);
-	return done(w, call, rc);
+	return sync_done(w, call, rc);
 }
 HDL_PROFILED(Win_post);
 
@@ -106,7 +106,7 @@ int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win)
 	rc = hdl_win_start(w, g, assert);
 	if (!rc)
 		w->epoch = (uint8_t)next;
-	return done(w, call, rc);
+	return sync_done(w, call, rc);
 }
 HDL_PROFILED(Win_start);
 
@@ -125,7 +125,7 @@ int PMPI_Win_complete(MPI_Win win)
 	hdl_call = call;
 	rc = hdl_win_complete(w);
 	w->epoch = (uint8_t)next;
-	return done(w, call, rc);
+	return sync_done(w, call, rc);
 }
 HDL_PROFILED(Win_complete);
 
@@ -143,7 +143,7 @@ static int win_wait(const char *call, MPI_Win win, bool test, int *flag)
 	hdl_call = call;
 	rc = hdl_win_wait(w, test ? flag : NULL);
 	w->exposed = w->post != NULL;
-	return done(w, call, rc);
+	return sync_done(w, call, rc);
 }
 
 int PMPI_Win_wait(MPI_Win win)
@@ -225,7 +225,7 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
 	t->open = false;
 	w->locks--;
 	w->epoch = (uint8_t)next;
-	return done(w, call, rc ? rc : unlocked);
+	return sync_done(w, call, rc ? rc : unlocked);
 }
 HDL_PROFILED(Win_unlock);
 
@@ -295,7 +295,7 @@ int PMPI_Win_unlock_all(MPI_Win win)
 	unlocked = unlock_all(w, w->size);
 	w->open_all = false;
 	w->epoch = (uint8_t)next;
-	return done(w, call, rc ? rc : unlocked);
+	return sync_done(w, call, rc ? rc : unlocked);
 }
 HDL_PROFILED(Win_unlock_all);
 
@@ -329,7 +329,7 @@ static inline __attribute__((always_inline)) int flush(const char *call, int ran
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
-	return done(w, call, hdl_rma_flush(w, t));
+	return sync_done(w, call, hdl_rma_flush(w, t));
 }
 
 int PMPI_Win_flush(int rank, MPI_Win win)
@@ -356,7 +356,7 @@ static int flush_all(const char *call, MPI_Win win)
 		return hdl_win_bad_epoch(w, call);
 	hdl_rma_turn(w);
 	hdl_call = call;
-	return done(w, call, hdl_rma_flush_all(w));
+	return sync_done(w, call, hdl_rma_flush_all(w));
 }
 
 int PMPI_Win_flush_all(MPI_Win win)

@@ -7,7 +7,7 @@
 
 #include "base/memcheck.h"
 
-static void fetch_done(struct hdl_fetch *fetch, int err)
+static void op_fetch_done(struct hdl_fetch *fetch, int err)
 {
 	struct hdl_op *op = container_of(fetch, struct hdl_op, fetch);
 	int error = err ? hdl_op_fail(op, err) : op->arrived > op->bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
@@ -33,14 +33,14 @@ void hdl_deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int tag
 
 	op->arrived = len;
 	hdl_deliver_status(op, src, tag, n);
-	op->fetch.done = fetch_done;
+	op->fetch.done = op_fetch_done;
 	op->fetch.unpack = recv_unpack;
 	if (op->type)
 		rc = hdl_ep_fetch_runs(hdl_ep(m->tp, src), rts, n, &op->fetch);
 	else
 		rc = hdl_ep_fetch(hdl_ep(m->tp, src), rts, op->buf, n, &op->fetch);
 	if (unlikely(rc < 0))
-		fetch_done(&op->fetch, rc);
+		op_fetch_done(&op->fetch, rc);
 }
 
 /* Copies between two layouts, through a buffer that stays in the cache. */

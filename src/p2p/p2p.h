@@ -240,7 +240,7 @@ struct hdl_req {
 	struct hdl_ep *ep;		/* the peer that progress polls first; NULL: none */
 	bool detached;			/* freed by the program before it was done */
 	bool pending;			/* counted in hdl_pending, for which MPI_Finalize waits */
-	bool special;			/* persistent or generalized: completing calls end it by hdl_req_end */
+	bool special;			/* persistent or generalized: completing calls end it by end_special (mpi/request.c) */
 	bool inactive;			/* persistent and not started; done is set, too */
 	/* the rest is in struct hdl_op (p2p/request.h) */
 };

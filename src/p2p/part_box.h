@@ -79,7 +79,7 @@ static inline bool hdl_box_go(struct hdl_part_box *b, uint32_t epoch)
 	return !__atomic_load_n(&b->mapped, __ATOMIC_SEQ_CST) || __atomic_load_n(&b->asked, __ATOMIC_SEQ_CST) == epoch;
 }
 
-/* Sender: whether the receiver has begun this epoch. nonce: the box's, as GO told it; a box that the receiver has
+/* Sender: whether the receiver has begun this epoch. nonce: the box's, from GO; a box that the receiver has
  * freed has another one. */
 static inline bool hdl_box_may_store(struct hdl_part_box *b, uint64_t nonce, uint32_t epoch)
 {

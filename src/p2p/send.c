@@ -18,7 +18,7 @@ static void send_pack(const struct hdl_send *send, uint64_t at, void *to, size_t
 	hdl_pack(to, op->buf, op->count, op->type, (MPI_Count)at, n);
 }
 
-static void send_done(struct hdl_send *send, int err)
+static void op_send_done(struct hdl_send *send, int err)
 {
 	struct hdl_op *op = send_op_of(send);
 
@@ -63,7 +63,7 @@ static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const 
 /* Returns what hdl_ep_send returns. */
 static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 {
-	op->send.done = send_done;
+	op->send.done = op_send_done;
 	if (!op->type)
 		return hdl_ep_send(ep, op->tag, op->context, op->sync, op->buf, op->bytes, &op->send);
 	op->send.pack = send_pack;
@@ -72,7 +72,7 @@ static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 
 /* A message of the rank to itself, which the transport never sees. blocking: op is done on return, unless there are several
  * threads, of which another may receive it. */
-static int send_self(struct hdl_op *op, bool blocking)
+static int send_to_self(struct hdl_op *op, bool blocking)
 {
 	struct hdl_matching *m = op->req.comm->matching;
 	struct hdl_op *recv = hdl_match_arrived(m, op->context, hdl_job.rank, op->tag);
@@ -121,11 +121,11 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	op->req.pending = true;
 	hdl_pending++;
 	if (unlikely(dest == comm->rank))
-		return send_self(op, false);
+		return send_to_self(op, false);
 	op->req.ep = hdl_comm_ep(comm, dest);
 	rc = send_filled(op, op->req.ep);
 	if (rc)
-		send_done(&op->send, rc < 0 ? rc : 0);
+		op_send_done(&op->send, rc < 0 ? rc : 0);
 	return MPI_SUCCESS;
 }
 
@@ -185,7 +185,7 @@ const struct hdl_req_ops hdl_send_ops = { .cancel = hdl_send_cancel };
 static __attribute__((noinline)) int send_wait(struct hdl_op *op, struct hdl_ep *ep, int rc)
 {
 	if (rc < 0)
-		send_done(&op->send, rc);
+		op_send_done(&op->send, rc);
 	hdl_wait_done(&op->req.done, ep, op);
 	if (op->req.error)
 		hdl_req_explain(&op->req);
@@ -205,7 +205,7 @@ static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count,
 	if (rc)
 		return rc;
 	if (dest == comm->rank) {
-		rc = send_self(&op, true);
+		rc = send_to_self(&op, true);
 		if (!rc)
 			hdl_wait_done(&op.req.done, NULL, &op);	/* until another thread has received */
 		return rc;
@@ -233,7 +233,7 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 		return send_slow(buf, count, t, dest, tag, comm, context, sync);
 	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))
 		return too_large(count, t);
-	op.send.done = send_done;
+	op.send.done = op_send_done;
 	op.req.done = 0;
 	op.req.notify = NULL;
 	op.req.detached = op.req.pending = false;

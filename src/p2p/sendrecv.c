@@ -2,7 +2,7 @@
 /* A send and a receive under one request (MPI-5.0 section 3.10). */
 #include "p2p/request.h"
 
-static void part_done(struct hdl_req *part)
+static void sendrecv_part_done(struct hdl_req *part)
 {
 	struct hdl_op *op = part->notify_arg;
 	struct hdl_pair *pair = &op->pair;
@@ -42,8 +42,8 @@ int hdl_isendrecv(const void *sendbuf, MPI_Count sendcount, const struct hdl_typ
 		goto fail_recv;
 	op->pair = pair;
 	*req = &op->req;
-	hdl_req_follow(pair.recv, part_done, op);
-	hdl_req_follow(pair.send, part_done, op);
+	hdl_req_follow(pair.recv, sendrecv_part_done, op);
+	hdl_req_follow(pair.send, sendrecv_part_done, op);
 	return MPI_SUCCESS;
 fail_recv:
 	hdl_req_cancel(pair.recv);

@@ -24,7 +24,7 @@
  * an event, by the thread that asks for an event.
  *
  * Locks: rcm_registry (channels come and go, an id migrates, a port event is delivered, fork) before a channel's lock; only a
- * holder of rcm_registry may hold two channels' locks. rcm_ids_lock (handles) and the device's lock are last. A channel's lock
+ * holder of rcm_registry may hold two channels' locks. handles_lock (id.c) and the device's lock are last. A channel's lock
  * guards the channel and its ids; no thread sleeps under any lock. Channels and ids are never freed, only used again: a stale
  * pointer leads to a channel or an id, and the check of id->channel under the channel's lock tells whether it is the right one.
  */

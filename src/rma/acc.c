@@ -113,9 +113,9 @@ static void compute(const struct element *e, const void *in, void *inout, size_t
 #define AT_ONCE	64u			/* elements of a loop of compare-and-swap whose new values are computed together */
 
 /*
- * Updates n elements. MPI_REPLACE without a result is a store: an update that returns nothing may be ordered before any other one.
- * All other operations compute the new values of AT_ONCE elements together and store each by a compare-and-swap, unless the new value is
- * the old one; an element that another origin has changed since is computed again, alone.
+ * Updates n elements. MPI_REPLACE without a result is a store: an update that returns nothing may be ordered before any other
+ * one. All other operations compute the new values of AT_ONCE elements together and store each by a compare-and-swap, unless the
+ * new value is the old one; an element that another origin has changed since is computed again, alone.
  */
 #define NATIVE(T)											\
 static void replace_##T(T *at, const char *in, size_t n)						\
@@ -128,7 +128,7 @@ static void replace_##T(T *at, const char *in, size_t n)						\
 	}												\
 }													\
 													\
-/* Stores the result of e->op on one element, whose value was old and whose new one was computed from that. Returns the old value. */	\
+/* Stores the result of e->op on one element. new: computed from the value `old`. Returns the old value. */	\
 static T swap_##T(const struct element *e, T *at, const char *in, T old, T new)			\
 {													\
 	T operand;											\
@@ -191,7 +191,8 @@ NATIVE(uint64_t)
 /* Whether elements at this address are updated by instructions. */
 static inline bool is_native(const struct hdl_target *t, const struct element *e, uint64_t address)
 {
-	return t->native && e->whole && (e->size == 8 || e->size == 4 || e->size == 2 || e->size == 1) && !(address & (e->size - 1));
+	return t->native && e->whole && (e->size == 8 || e->size == 4 || e->size == 2 || e->size == 1) &&
+	       !(address & (e->size - 1));
 }
 
 static void native(const struct element *e, void *at, const char *in, char *out, size_t n)
@@ -220,7 +221,8 @@ static void plain(const struct element *e, void *at, const void *in, void *out, 
 	compute(e, in, at, n);
 }
 
-bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n)
+bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
+		    size_t n)
 {
 	const struct element e = element_of(type, op);
 
@@ -248,13 +250,14 @@ static int left_behind(const struct hdl_win *w, const struct hdl_target *t, int 
 {
 	char label[MPI_MAX_OBJECT_NAME + 16];
 
-	hdl_reason_set("rank %d (%s) has failed within an accumulate to rank %d of %s: elements that it was about to write have their old or "
-		       "their new value; longer than 8 bytes, parts of both", dead, hdl_proc_text_full(hdl_comm_proc(w->comm, dead)), t->rank,
-		       hdl_win_label(w, label));
+	hdl_reason_set("rank %d (%s) has failed within an accumulate to rank %d of %s: elements that it was about to write have "
+		       "their old or their new value; longer than 8 bytes, parts of both",
+		       dead, hdl_proc_text_full(hdl_comm_proc(w->comm, dead)), t->rank, hdl_win_label(w, label));
 	return MPI_ERR_PROC_ABORTED;
 }
 
-/* Returns MPI_SUCCESS: this process has the lock. MPI_ERR_PROC_ABORTED: the lock was that of a process that has ended, and is free. */
+/* Returns MPI_SUCCESS: this process has the lock. MPI_ERR_PROC_ABORTED: the lock was that of a process that
+ * has ended, and is free. */
 static int hashed_lock(struct hdl_win *w, const struct hdl_target *t, uint32_t *word)
 {
 	uint32_t me = (uint32_t)w->rank + 1, holder;
@@ -279,7 +282,8 @@ static int hashed_lock(struct hdl_win *w, const struct hdl_target *t, uint32_t *
 }
 
 /* Reads or writes pieces of the target, packed in buf. */
-static int pieces_move(struct hdl_win *w, struct hdl_target *t, bool write, const struct hdl_acc_piece *piece, unsigned n, char *buf)
+static int pieces_move(struct hdl_win *w, struct hdl_target *t, bool write, const struct hdl_acc_piece *piece, unsigned n,
+		       char *buf)
 {
 	int rc = MPI_SUCCESS;
 
@@ -364,8 +368,8 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* Takes the next batch. Returns its elements; 0: the end. */
-static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struct element *e, size_t most, struct hdl_acc_piece *piece,
-			 unsigned *n)
+static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struct element *e, size_t most,
+			 struct hdl_acc_piece *piece, unsigned *n)
 {
 	uint64_t granule_end;
 	size_t got = 0, bytes;
@@ -480,7 +484,8 @@ void hdl_acc_here(const struct hdl_win *w, const struct hdl_acc_piece *piece, un
 
 /* ---- compare-and-swap ----------------------------------------------------------------------------------------------------- */
 
-bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare, void *result)
+bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
+		    void *result)
 {
 	const struct element e = { .type = type, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
 	uint64_t old = 0, new = 0;

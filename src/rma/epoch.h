@@ -74,15 +74,18 @@ static inline int hdl_epoch_next(enum hdl_epoch epoch, bool exposed, enum hdl_ep
 static inline const char *hdl_epoch_text(enum hdl_epoch epoch, bool exposed)
 {
 	static const char *const text[HDL_EPOCHS] = {
-		[HDL_EPOCH_NONE] = "no epoch is open (MPI_Win_fence, MPI_Win_start, MPI_Win_lock and MPI_Win_lock_all open one)",
+		[HDL_EPOCH_NONE] =
+			"no epoch is open (MPI_Win_fence, MPI_Win_start, MPI_Win_lock and MPI_Win_lock_all open one)",
 		[HDL_EPOCH_FENCE] = "the epoch is that of MPI_Win_fence",
-		[HDL_EPOCH_FENCE_USED] = "the epoch of MPI_Win_fence is open, and there were operations: MPI_Win_fence must end it",
+		[HDL_EPOCH_FENCE_USED] =
+			"the epoch of MPI_Win_fence is open, and there were operations: MPI_Win_fence must end it",
 		[HDL_EPOCH_STARTED] = "an epoch of MPI_Win_start is open",
 		[HDL_EPOCH_LOCKED] = "an epoch of MPI_Win_lock is open",
 		[HDL_EPOCH_LOCKED_ALL] = "an epoch of MPI_Win_lock_all is open",
 	};
 
-	return exposed && (epoch == HDL_EPOCH_NONE || epoch == HDL_EPOCH_FENCE) ? "an exposure epoch of MPI_Win_post is open" : text[epoch];
+	return exposed && (epoch == HDL_EPOCH_NONE || epoch == HDL_EPOCH_FENCE) ? "an exposure epoch of MPI_Win_post is open" :
+										  text[epoch];
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashed locks of a window's member: they make accumulates atomic that no instruction of the CPU does. A lock word is 0, or names its
- * holder: rank in the window + 1. Pure functions on words; acc.c waits.
+ * Hashed locks of a window's member: they make accumulates atomic that no instruction of the CPU does. A lock word is 0, or
+ * names its holder: rank in the window + 1. Pure functions on words; acc.c waits.
  *
  * A process may die inside. The word then still names that process, and the process that finds the holder ended takes the lock
- * over by compare-and-swap of the word: of several that find it one succeeds. The element that the dead process was about to write has
- * its old value, its new one, or, if longer than 8 bytes, parts of both.
+ * over by compare-and-swap of the word: of several that find it one succeeds. The element that the dead process was about to
+ * write has its old value, its new one, or, if longer than 8 bytes, parts of both.
  */
 #ifndef HDL_RMA_HASHED_H
 #define HDL_RMA_HASHED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper thread: makes progress for a process that computes outside the library while peers' operations on its windows are messages
- * (struct hdl_win, helped). It runs while such a window exists.
+ * The helper thread: makes progress for a process that computes outside the library while peers' operations on its windows are
+ * messages (struct hdl_win, helped). It runs while such a window exists.
  *
  *     helper                                         a thread of the program
  *     sleeps PERIOD
@@ -11,8 +11,8 @@
  *     gives the lock; after a turn that found
  *       something the next sleep is SOON
  *
- * Invariant: the helper does nothing while a thread of the program makes progress, so a program that communicates pays one look at each
- * PERIOD and, in each call, the lock of runtime/threads.h, which hdl_rma_helper_begin puts into use for good.
+ * Invariant: the helper does nothing while a thread of the program makes progress, so a program that communicates pays one look
+ * at each PERIOD and, in each call, the lock of runtime/threads.h, which hdl_rma_helper_begin puts into use for good.
  */
 #include "rma/rma.h"
 #include "runtime/thread.h"

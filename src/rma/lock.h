@@ -12,17 +12,18 @@
  *     shared      when `read` is the ticket; the entry increments `read`, so that the next ticket may enter, too, if shared
  *
  * The release of a shared lock increments `write`, that of an exclusive one `write` and `read`. The lock is free when write, read
- * and users are equal. Tickets are 16 bits and wrap around: a window has fewer than 65,536 members on one host, and a member waits
- * with one ticket at a time.
+ * and users are equal. Tickets are 16 bits and wrap around: a window has fewer than 65,536 members on one host, and a member
+ * waits with one ticket at a time.
  *
  * No process overtakes, so readers do not starve a writer:
  *     1. A and B hold the lock shared: write 0, read 2, users 2
  *     2. C draws 2 for an exclusive lock and waits for write == 2; D draws 3, shared, and waits for read == 3
  *     3. A and B release: write 2, and C enters. C releases: write 3, read 3, and D enters
  *
- * broken: a process that had drawn a ticket, or was about to, has ended. No process draws a ticket of a broken lock, those that wait give
- * up, and when no living process has to do with the lock any more (struct hdl_win_member, holds) the word is replaced by a free
- * one of the next generation, which mends the lock. The generation tells a process that the lock broke since it last drew a ticket.
+ * broken: a process that had drawn a ticket, or was about to, has ended. No process draws a ticket of a broken lock, those
+ * that wait give up, and when no living process has to do with the lock any more (struct hdl_win_member, holds) the word is
+ * replaced by a free one of the next generation, which mends the lock. The generation tells a process that the lock broke
+ * since it last drew a ticket.
  */
 #ifndef HDL_RMA_LOCK_H
 #define HDL_RMA_LOCK_H
@@ -86,7 +87,8 @@ static inline uint64_t hdl_lock_entered(uint64_t word, bool exclusive)
 /* The word after a ticket was drawn: *ticket. *entered: the ticket is admitted at once, and the word says so. */
 static inline uint64_t hdl_lock_drawn(uint64_t word, bool exclusive, uint16_t *ticket, bool *entered)
 {
-	uint64_t after = hdl_lock_word(hdl_lock_write(word), hdl_lock_read(word), hdl_lock_state(word), (uint16_t)(hdl_lock_users(word) + 1));
+	uint64_t after = hdl_lock_word(hdl_lock_write(word), hdl_lock_read(word), hdl_lock_state(word),
+				       (uint16_t)(hdl_lock_users(word) + 1));
 
 	*ticket = hdl_lock_users(word);
 	*entered = hdl_lock_admits(word, *ticket, exclusive);
@@ -95,8 +97,8 @@ static inline uint64_t hdl_lock_drawn(uint64_t word, bool exclusive, uint16_t *t
 
 static inline uint64_t hdl_lock_released(uint64_t word, bool exclusive)
 {
-	return hdl_lock_word((uint16_t)(hdl_lock_write(word) + 1), (uint16_t)(hdl_lock_read(word) + exclusive), hdl_lock_state(word),
-			     hdl_lock_users(word));
+	return hdl_lock_word((uint16_t)(hdl_lock_write(word) + 1), (uint16_t)(hdl_lock_read(word) + exclusive),
+			     hdl_lock_state(word), hdl_lock_users(word));
 }
 
 /*
@@ -105,11 +107,11 @@ static inline uint64_t hdl_lock_released(uint64_t word, bool exclusive)
  *     63          18 17     2 1     0
  *     |    since    | state | wants |
  *
- * since: ticks() >> HDL_HOLDS_SHIFT. wants: enum hdl_wants. state: hdl_lock_state of the word of which the member has a ticket, or is about to
- * draw one. A dead member whose state is of an earlier generation has no ticket of the present word:
+ * since: ticks() >> HDL_HOLDS_SHIFT. wants: enum hdl_wants. state: hdl_lock_state of the word of which the member has a ticket,
+ * or is about to draw one. A dead member whose state is of an earlier generation has no ticket of the present word:
  *     1. A dies with a ticket; B and C find the lock broken; B mends it
- *     2. D draws a ticket of the new word and dies. C, which still means to mend the old word, must not take D for a part of that: so no
- *        process clears the `holds` of another one, and the state tells that of A from that of D
+ *     2. D draws a ticket of the new word and dies. C, which still means to mend the old word, must not take D for a part of
+ *        that: so no process clears the `holds` of another one, and the state tells that of A from that of D
  */
 #define HDL_HOLDS_SHIFT 10u
 static inline uint64_t hdl_lock_holds(uint64_t now, uint16_t state, unsigned wants)

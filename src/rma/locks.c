@@ -3,8 +3,8 @@
  * Locks of members (MPI-5.0 section 12.5.3).
  *
  * Mapped windows: the lock word in the owner's state block (lock.h); the owner takes no part. A process draws a ticket, spins for
- * a short while, and then waits as for a message: turns of progress, yields, sleep. Who releases while tickets wait sends a wake-up
- * to the members that have said that they sleep.
+ * a short while, and then waits as for a message: turns of progress, yields, sleep. Who releases while tickets wait sends a
+ * wake-up to the members that have said that they sleep.
  *
  *     waiter                                  holder
  *     asleep++ (full fence)                   word = released (full fence)
@@ -17,22 +17,23 @@
  * whatever keeps a ticket from being admitted is the `holds` of a member:
  *
  *     1. A holds the lock and is killed: its `holds` stays
- *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended, and marks the word broken
+ *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended,
+ *        and marks the word broken
  *     3. B and all that wait give up with MPI_ERR_PROC_ABORTED, which names A, and clear their `holds`
- *     4. The next process that wants the lock waits until the `holds` of all living members are clear, and replaces the word by a free one
- *        of the next generation; the `holds` of dead members name the earlier one
- *     5. A process that has not seen the break finds another generation than its own (target->lock_state): it gets MPI_ERR_PROC_ABORTED
- *        once, since the memory that the lock protected may be half written
+ *     4. The next process that wants the lock waits until the `holds` of all living members are clear, and replaces the word by
+ *        a free one of the next generation; the `holds` of dead members name the earlier one
+ *     5. A process that has not seen the break finds another generation than its own (target->lock_state): it gets
+ *        MPI_ERR_PROC_ABORTED once, since the memory that the lock protected may be half written
  *
- * Invariant: a word that is broken is replaced only while no living process has a ticket of it. A process clears its `holds` before it
- * looks at those of other members, so of several that find the lock broken the last one finds all others clear:
+ * Invariant: a word that is broken is replaced only while no living process has a ticket of it. A process clears its `holds`
+ * before it looks at those of other members, so of several that find the lock broken the last one finds all others clear:
  *
  *     1. C and D want the lock; both set `holds`, then read a broken word
  *     2. C clears its `holds`, looks, finds that of D set, and waits
  *     3. D clears its `holds`, looks, finds none set, mends the lock, and wakes C
  *
- * Other windows: the owner grants, in the order of requests, by messages. When a member dies that holds the lock or waits for it, the
- * owner takes the member's part away, and refuses each member's next request, or the one that waits, once.
+ * Other windows: the owner grants, in the order of requests, by messages. When a member dies that holds the lock or waits for
+ * it, the owner takes the member's part away, and refuses each member's next request, or the one that waits, once.
  */
 #include "rma/failpoint.h"
 #include "rma/rma.h"
@@ -46,7 +47,8 @@ const struct hdl_target *hdl_rma_waits_target;
 
 static void says(struct hdl_win *w, struct hdl_target *t, enum hdl_wants wants)
 {
-	__atomic_store_n(&t->state->member[w->rank].holds, wants ? hdl_lock_holds(ticks(), t->lock_state, wants) : 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->state->member[w->rank].holds, wants ? hdl_lock_holds(ticks(), t->lock_state, wants) : 0,
+			 __ATOMIC_SEQ_CST);
 }
 
 struct lock_wait {
@@ -74,7 +76,8 @@ static uint32_t dead_holder(const struct lock_wait *l)
 {
 	for (int r = 0; r < l->w->size; r++)
 		if (r != l->w->rank &&
-		    hdl_lock_blocks(__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED), l->t->lock_state) && has_ended(l->w, r))
+		    hdl_lock_blocks(__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED), l->t->lock_state) &&
+		    has_ended(l->w, r))
 			return (uint32_t)r + 1;
 	return 0;
 }
@@ -129,8 +132,8 @@ static int lock_broken(struct hdl_win *w, struct hdl_target *t, uint32_t by)
 {
 	char label[MPI_MAX_OBJECT_NAME + 16];
 
-	hdl_reason_set("the lock of rank %d of %s: rank %d (%s) has failed, and held it or waited for it", t->rank, hdl_win_label(w, label),
-		       (int)by - 1, hdl_proc_text_full(hdl_comm_proc(w->comm, (int)by - 1)));
+	hdl_reason_set("the lock of rank %d of %s: rank %d (%s) has failed, and held it or waited for it", t->rank,
+		       hdl_win_label(w, label), (int)by - 1, hdl_proc_text_full(hdl_comm_proc(w->comm, (int)by - 1)));
 	return MPI_ERR_PROC_ABORTED;
 }
 
@@ -161,7 +164,7 @@ static void enter_shared(struct hdl_win *w, struct hdl_target *t)
 		wake_waiters(w, t, false);
 }
 
-/* ---- a broken lock ------------------------------------------------------------------------------------------------------------ */
+/* ---- a broken lock ----------------------------------------------------------------------------------------------- */
 
 /* Returns true if the lock is mended, or `holds` is 0 for every living member. */
 static bool mend_ready(const void *arg)
@@ -191,13 +194,14 @@ static void lock_mend(struct hdl_win *w, struct hdl_target *t)
 		}
 		HDL_FAILPOINT("mend-begins");
 		/* fails if another member has mended the lock since: the generation differs */
-		__atomic_compare_exchange_n(&t->state->lock, &word, hdl_lock_mended(word), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(&t->state->lock, &word, hdl_lock_mended(word), false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED);
 		wake_waiters(w, t, true);
 	}
 }
 
-/* The word's state is not that of this process: mends the lock if it is broken, and reports the break, once. Returns MPI_SUCCESS: the break
- * was reported before. */
+/* The word's state is not that of this process: mends the lock if it is broken, and reports the break, once. Returns
+ * MPI_SUCCESS: the break was reported before. */
 static int lock_changed(struct hdl_win *w, struct hdl_target *t)
 {
 	uint32_t by = __atomic_load_n(&t->state->broken, __ATOMIC_RELAXED);
@@ -212,7 +216,7 @@ static int lock_changed(struct hdl_win *w, struct hdl_target *t)
 	return lock_broken(w, t, by);
 }
 
-/* ---- mapped -------------------------------------------------------------------------------------------------------------------- */
+/* ---- mapped ------------------------------------------------------------------------------------------------------ */
 
 /* Draws a ticket. Returns false: the word's state is not this process's. */
 static bool lock_draw(struct lock_wait *l, bool *entered)
@@ -244,7 +248,8 @@ static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 	HDL_FAILPOINT(entered ? "lock-entered" : "lock-drawn");
 	if (!entered) {
 		if (lock_wait(&l)) {
-			t->lock_state = hdl_lock_next(t->lock_state);	/* the state after the lock is mended: this break is reported */
+			/* the state after the lock is mended: this break is reported */
+			t->lock_state = hdl_lock_next(t->lock_state);
 			says(w, t, HDL_WANTS_NONE);
 			wake_waiters(w, t, true);
 			return lock_broken(w, t, __atomic_load_n(&t->state->broken, __ATOMIC_RELAXED));
@@ -272,7 +277,7 @@ static void unlock_mapped(struct hdl_win *w, struct hdl_target *t)
 		wake_waiters(w, t, is_broken(t));
 }
 
-/* ---- by message: the owner ---------------------------------------------------------------------------------------------------- */
+/* ---- by message: the owner --------------------------------------------------------------------------------------- */
 
 /* Answers a request. The owner's own is a flag. */
 static void lock_answer(struct hdl_win *w, struct hdl_target *to, int dead)
@@ -300,7 +305,8 @@ static void lock_grant(struct hdl_win *w)
 			w->lock_exclusive = t->rank + 1;
 		else
 			w->lock_shared++;
-		w->state->member[t->rank].holds = hdl_lock_holds(ticks(), 0, t->lock_exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
+		w->state->member[t->rank].holds =
+			hdl_lock_holds(ticks(), 0, t->lock_exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
 		lock_answer(w, t, 0);
 	}
 }
@@ -363,7 +369,7 @@ void hdl_lock_lost(struct hdl_win *w, struct hdl_target *dead)
 	}
 }
 
-/* ---- by message: the origin --------------------------------------------------------------------------------------------------- */
+/* ---- by message: the origin -------------------------------------------------------------------------------------- */
 
 static bool grant_ready(const void *arg)
 {
@@ -395,7 +401,7 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 	return hdl_target_failed(t) ? hdl_rma_dead(w, t->rank, "locking") : hdl_class_of(-err);
 }
 
-/* ---- the door ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
 
 int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
 {

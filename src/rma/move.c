@@ -33,7 +33,8 @@ int hdl_rma_class(int err)
 	case EACCES:
 	case ERANGE:
 	case EREMOTEIO:
-		hdl_reason_set("the target's memory cannot be accessed: it was detached, freed or unmapped there, or does not reach that far");
+		hdl_reason_set("the target's memory cannot be accessed: it was detached, freed or unmapped there, or does not "
+			       "reach that far");
 		return MPI_ERR_RMA_RANGE;
 	case EFAULT:
 		hdl_reason_set("the origin's buffer cannot be accessed");
@@ -119,7 +120,8 @@ static struct part *part_new(void)
 }
 
 /* Finds the key of memory of the target. Returns an error class. */
-static int place_of(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t bytes, struct hdl_rkey **key, uint64_t *offset)
+static int place_of(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t bytes, struct hdl_rkey **key,
+		    uint64_t *offset)
 {
 	if (w->dynamic)
 		return hdl_region_find(w, t, address, bytes, key, offset);
@@ -139,7 +141,8 @@ static int begin_part(bool put, struct hdl_rkey *key, uint64_t offset, void *buf
 	return r < 0 ? hdl_rma_class(r) : MPI_SUCCESS;
 }
 
-static int move_run(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t address, void *buf, size_t bytes, struct hdl_rma_group *g)
+static int move_run(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t address, void *buf, size_t bytes,
+		    struct hdl_rma_group *g)
 {
 	struct hdl_rkey *key;
 	struct part *p;
@@ -215,14 +218,16 @@ int hdl_rma_range(const struct hdl_win *w, const struct hdl_target *t, const str
 	else
 		low += (wide)(a->target_count - 1) * type->extent;
 	high += type->true_extent;
-	if (low >= 0 && high <= (wide)t->size && (!w->dynamic || t->rank != w->rank || hdl_win_has(w, (uint64_t)low, (uint64_t)(high - low))))
+	if (low >= 0 && high <= (wide)t->size &&
+	    (!w->dynamic || t->rank != w->rank || hdl_win_has(w, (uint64_t)low, (uint64_t)(high - low))))
 		return MPI_SUCCESS;
 	if (w->dynamic)
-		hdl_reason_set("target_disp %#llx: %llu bytes from there are not attached to %s at rank %d", (unsigned long long)a->disp,
-			       (unsigned long long)(high - low), hdl_win_label(w, label), t->rank);
+		hdl_reason_set("target_disp %#llx: %llu bytes from there are not attached to %s at rank %d",
+			       (unsigned long long)a->disp, (unsigned long long)(high - low), hdl_win_label(w, label), t->rank);
 	else
-		hdl_reason_set("target_disp %lld: bytes %lld to %lld are accessed, and %s has %llu bytes at rank %d", (long long)a->disp,
-			       (long long)low, (long long)high - 1, hdl_win_label(w, label), (unsigned long long)t->size, t->rank);
+		hdl_reason_set("target_disp %lld: bytes %lld to %lld are accessed, and %s has %llu bytes at rank %d",
+			       (long long)a->disp, (long long)low, (long long)high - 1, hdl_win_label(w, label),
+			       (unsigned long long)t->size, t->rank);
 	return MPI_ERR_RMA_RANGE;
 }
 
@@ -268,12 +273,13 @@ static void copy(bool put, void *buf, MPI_Count count, const struct hdl_type *ty
 }
 
 /* Begins an operation for each run that is contiguous on both sides. */
-static int move_runs(struct hdl_win *w, struct hdl_target *t, bool put, const struct hdl_rma_args *a, int64_t offset, size_t bytes,
-		     struct hdl_rma_group *g)
+static int move_runs(struct hdl_win *w, struct hdl_target *t, bool put, const struct hdl_rma_args *a, int64_t offset,
+		     size_t bytes, struct hdl_rma_group *g)
 {
 	void *buf = a->buf, *mem = (void *)(uintptr_t)(t->base + (uint64_t)offset);
 	bool run = hdl_type_is_run(a->type, a->count) || hdl_type_find_run(a->type, a->count, &buf);
-	bool mem_run = hdl_type_is_run(a->target_type, a->target_count) || hdl_type_find_run(a->target_type, a->target_count, &mem);
+	bool mem_run =
+		hdl_type_is_run(a->target_type, a->target_count) || hdl_type_find_run(a->target_type, a->target_count, &mem);
 	size_t have = run ? bytes : 0, want = mem_run ? bytes : 0;
 	int rc = MPI_SUCCESS;
 
@@ -309,7 +315,8 @@ static int move(struct hdl_win *w, struct hdl_target *t, bool put, const struct 
 	if (hdl_target_failed(t))
 		return hdl_rma_dead(w, t->rank, put ? "put to" : "get from");
 	if (t->lane == HDL_LANE_MAPPED) {
-		copy(put, a->buf, a->count, a->type, (void *)((uintptr_t)t->memory + (uint64_t)offset), a->target_count, a->target_type, bytes);
+		copy(put, a->buf, a->count, a->type, (void *)((uintptr_t)t->memory + (uint64_t)offset), a->target_count,
+		     a->target_type, bytes);
 		return MPI_SUCCESS;
 	}
 	if (t->lane == HDL_LANE_DEVICE) {

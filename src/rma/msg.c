@@ -107,7 +107,7 @@ struct hdl_rma_in {
 	char data[];
 };
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------------------------------------------------- */
 
 static void msg_done(struct hdl_send *s, int err)
 {
@@ -124,7 +124,8 @@ static struct msg *msg_new(size_t bytes)
 	return m;
 }
 
-static int msg_send(struct msg *m, struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, size_t bytes)
+static int msg_send(struct msg *m, struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len,
+		    size_t bytes)
 {
 	int r = hdl_am_send(ep, id, flags, head, head_len, bytes ? m->data : NULL, bytes, &m->am);
 
@@ -221,7 +222,7 @@ static void on_sync(void *context, const struct hdl_am *am)
 	}
 }
 
-/* ---- accumulates: origin ---------------------------------------------------------------------------------------------------- */
+/* ---- accumulates: origin ------------------------------------------------------------------------------------------- */
 
 static void out_free(struct hdl_rma_out *o)
 {
@@ -347,8 +348,8 @@ static void pump_turn(struct hdl_target *t)
 }
 
 /*
- * Sends what the window of messages allows, and ends accumulates that are complete. A send may take arrivals in, whose handlers come
- * here again; they leave it to the call that is at it, since pieces must leave in their order:
+ * Sends what the window of messages allows, and ends accumulates that are complete. A send may take arrivals in, whose handlers
+ * come here again; they leave it to the call that is at it, since pieces must leave in their order:
  *     1. out_send takes piece 2 from the stream, and hdl_am_send takes in the answer to piece 0
  *     2. on_result would send piece 3 here, ahead of piece 2
  */
@@ -468,7 +469,8 @@ void hdl_rma_msg_fail(struct hdl_target *t)
 }
 
 /* An accumulate of this process on its own memory, by the handler's rules. */
-static int to_self(struct hdl_win *w, const struct hdl_acc_args *a, const struct hdl_type *base, const void *compare, int64_t offset)
+static int to_self(struct hdl_win *w, const struct hdl_acc_args *a, const struct hdl_type *base, const void *compare,
+		   int64_t offset)
 {
 	size_t element = (size_t)base->size, left = (size_t)a->at.target_count * (size_t)a->at.target_type->size;
 	void *mem = (void *)(w->dynamic ? (uintptr_t)offset : (uintptr_t)w->base + (uint64_t)offset), *run;
@@ -534,7 +536,8 @@ int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct
 				   .left = (uint64_t)a->at.target_count * (uint64_t)a->at.target_type->size };
 	if (compare)
 		hdl_pack(o->compare, compare, 1, base, 0, (size_t)base->size);
-	if (a->op != MPI_NO_OP && a->at.count == 1 && hdl_type_is_named(a->at.type) && (size_t)a->at.type->true_extent <= sizeof(o->small)) {
+	if (a->op != MPI_NO_OP && a->at.count == 1 && hdl_type_is_named(a->at.type) &&
+	    (size_t)a->at.type->true_extent <= sizeof(o->small)) {
 		memcpy(o->small, from, (size_t)a->at.type->true_extent);	/* the padding behind may be another mapping's */
 		from = o->small;
 	}
@@ -557,7 +560,7 @@ int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct
 	return MPI_SUCCESS;
 }
 
-/* ---- accumulates: target ---------------------------------------------------------------------------------------------------- */
+/* ---- accumulates: target ------------------------------------------------------------------------------------------- */
 
 static void answer(struct hdl_rma_in *in, int error, struct msg *m, size_t bytes)
 {
@@ -587,8 +590,8 @@ static int pieces_check(const struct hdl_rma_in *in, struct hdl_acc_piece *piece
 	return bytes == in->head.bytes && bytes <= PIECE_BYTES + 64 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
-/* The pieces are memory of this process that another rank names: an address that the owner has unmapped or protected would be a signal
- * in whatever call of the owner makes progress. Returns MPI_ERR_RMA_RANGE, reported, or MPI_SUCCESS. */
+/* The pieces are memory of this process that another rank names: an address that the owner has unmapped or protected would be a
+ * signal in whatever call of the owner makes progress. Returns MPI_ERR_RMA_RANGE, reported, or MPI_SUCCESS. */
 static int pieces_reach(const struct hdl_rma_in *in, const struct hdl_acc_piece *piece)
 {
 	const uint64_t page = 4096;
@@ -604,9 +607,10 @@ static int pieces_reach(const struct hdl_rma_in *in, const struct hdl_acc_piece 
 		looked = align_up(end, page);
 		if (!hdl_tp_unreachable((void *)(uintptr_t)piece[i].at, piece[i].len, writes))
 			continue;
-		hdl_error("%llu bytes at %#llx of %s cannot be %s for rank %d: they are unmapped or protected, or beyond the end of their "
-			  "file. The operation fails at its origin, and nothing else", (unsigned long long)piece[i].len,
-			  (unsigned long long)piece[i].at, hdl_win_label(in->w, label), writes ? "written" : "read", in->head.member);
+		hdl_error("%llu bytes at %#llx of %s cannot be %s for rank %d: they are unmapped or protected, or beyond the end "
+			  "of their file. The operation fails at its origin, and nothing else",
+			  (unsigned long long)piece[i].len, (unsigned long long)piece[i].at, hdl_win_label(in->w, label),
+			  writes ? "written" : "read", in->head.member);
 		return MPI_ERR_RMA_RANGE;
 	}
 	return MPI_SUCCESS;

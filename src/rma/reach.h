@@ -11,16 +11,16 @@
  *
  *     1. Over UD, rank 0 brings memory of MPI_Alloc_mem, rank 1 memory of malloc. Rank 0's puts to rank 1 are messages; rank 1's
  *        puts to rank 0 are stores
- *     2. Rank 0 knows that it has no queue to rank 1, and that says nothing of rank 0's memory: rank 1 has to have the helper. So the
- *        members exchange what each finds, and each looks at its own memory
+ *     2. Rank 0 knows that it has no queue to rank 1, and that says nothing of rank 0's memory: rank 1 has to have the helper.
+ *        So the members exchange what each finds, and each looks at its own memory
  */
 #ifndef HDL_RMA_REACH_H
 #define HDL_RMA_REACH_H
 
 #include <stdbool.h>
 
-/* Ranks of a window whose queues are connected at creation: in a larger one each rank would make more connections than its operations
- * may ever use. */
+/* Ranks of a window whose queues are connected at creation: in a larger one each rank would make more connections than its
+ * operations may ever use. */
 #define HDL_CONNECT_MOST 64
 
 /* What a member has found, exchanged as a byte. BY_MESSAGES: operations of this member on some other member's memory, of this host, are
@@ -33,8 +33,8 @@ static inline bool hdl_win_connects(int size)
 	return size <= HDL_CONNECT_MOST;
 }
 
-/* Whether this member's memory is moved by the device or by messages, at least for some other member. place: the memory is in the fabric.
- * all, any: what all members, and some member, have found. */
+/* Whether this member's memory is moved by the device or by messages, at least for some other member. place: the memory is in
+ * the fabric. all, any: what all members, and some member, have found. */
 static inline bool hdl_win_is_far(bool dynamic, bool has_memory, bool place, unsigned all)
 {
 	return dynamic || (has_memory && !(place && all & HDL_HAS_MEMORIES));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regions of dynamic windows. The owner keeps a table of its regions, with their keys, in fabric memory; an origin reads the table
- * when the version in the owner's state block differs from that of its copy: the target's CPU takes no part.
+ * Regions of dynamic windows. The owner keeps a table of its regions, with their keys, in fabric memory; an origin reads the
+ * table when the version in the owner's state block differs from that of its copy: the target's CPU takes no part.
  *
  *     owner                                       origin
  *     version = odd                               v = version; if odd, or regions_at changes meanwhile: again
@@ -102,8 +102,8 @@ int hdl_win_attach(struct hdl_win *w, void *base, MPI_Aint size)
 	for (a = w->attached; a; a = a->next)
 		if (size && a->size && (uintptr_t)base < (uintptr_t)a->base + a->size &&
 		    (uintptr_t)a->base < (uintptr_t)base + (uint64_t)size) {
-			hdl_reason_set("%lld bytes at %p overlap with %llu bytes at %p, which are attached", (long long)size, base,
-				       (unsigned long long)a->size, a->base);
+			hdl_reason_set("%lld bytes at %p overlap with %llu bytes at %p, which are attached", (long long)size,
+				       base, (unsigned long long)a->size, a->base);
 			return MPI_ERR_RMA_ATTACH;
 		}
 	if (!(a = calloc(1, sizeof(*a))))
@@ -147,7 +147,8 @@ int hdl_win_detach(struct hdl_win *w, const void *base)
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size)
 {
 	for (const struct hdl_attached *a = w->attached; a; a = a->next)
-		if (base >= (uintptr_t)a->base && base - (uintptr_t)a->base <= a->size && size <= a->size - (base - (uintptr_t)a->base))
+		if (base >= (uintptr_t)a->base && base - (uintptr_t)a->base <= a->size &&
+		    size <= a->size - (base - (uintptr_t)a->base))
 			return true;
 	return false;
 }
@@ -245,7 +246,8 @@ static int read_table(struct hdl_win *w, struct hdl_target *t)
 	return MPI_SUCCESS;
 }
 
-int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key, uint64_t *offset)
+int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
+		    uint64_t *offset)
 {
 	char label[MPI_MAX_OBJECT_NAME + 16];
 	int rc = MPI_SUCCESS;
@@ -265,7 +267,7 @@ int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, u
 	}
 	if (rc)
 		return rc;
-	hdl_reason_set("%llu bytes at %#llx are not attached to %s at rank %d", (unsigned long long)size, (unsigned long long)address,
-		       hdl_win_label(w, label), t->rank);
+	hdl_reason_set("%llu bytes at %#llx are not attached to %s at rank %d", (unsigned long long)size,
+		       (unsigned long long)address, hdl_win_label(w, label), t->rank);
 	return MPI_ERR_RMA_RANGE;
 }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static const char *const flavors[] = { "MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic", "MPI_Win_allocate_shared" };
+static const char *const flavors[] = {"MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic",
+				      "MPI_Win_allocate_shared"};
 
 /* Whether this window has memory that the device updates. */
 static bool device_updates(const struct hdl_win *w)
@@ -41,7 +42,8 @@ static const char *lane_text(const struct hdl_win *w, int rank)
 	if (rank == w->rank)
 		return "mapped (this rank)";
 	if (w->dynamic)
-		return w->mapped ? "device (regions by the owner's table)" : "handler (regions of a rank whose table is not mapped)";
+		return w->mapped ? "device (regions by the owner's table)" :
+				   "handler (regions of a rank whose table is not mapped)";
 	if (!r->size)
 		return "none (no memory)";
 	if (w->target[rank] ? w->target[rank]->lane == HDL_LANE_MAPPED : w->native && r->memory_at)
@@ -65,12 +67,13 @@ void hdl_win_report(const struct hdl_win *w)
 			!hdl_mr_has_atomics(hdl_mpi_tp) ? "there is no device with atomic requests and connected queues, or more than one device" :
 			"some rank's memory is not registered for atomic requests (address and size must be multiples of 8)");
 	if (w->helped)
-		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank, label);
+		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank,
+			label);
 	for (int r = 1; r <= w->size; r++) {
 		if (r < w->size && !strcmp(lane_text(w, r), lane_text(w, first)))
 			continue;
-		fprintf(stderr, "heddle: rank %d: %s: put and get to rank%s %d to %d: %s\n", hdl_job.rank, label, r - first > 1 ? "s" : "",
-			first, r - 1, lane_text(w, first));
+		fprintf(stderr, "heddle: rank %d: %s: put and get to rank%s %d to %d: %s\n", hdl_job.rank, label,
+			r - first > 1 ? "s" : "", first, r - 1, lane_text(w, first));
 		first = r;
 	}
 }
@@ -97,7 +100,8 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 		"mapped (a file in memory, which the ranks of a host map: loads and stores of the origin)", "",
 		several_hosts ? "none" : "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)");
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create", own, "",
-		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" : handler);
+		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" :
+			 handler);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
 		mapped ? "device (by the owner's table of regions)" : "handler (the owner knows its regions)", "",
 		mapped ? "as MPI_Win_create" : handler);
@@ -127,7 +131,8 @@ void hdl_rma_dump(FILE *out)
 
 		if (r != w->rank && holds)
 			fprintf(out, "; rank %d %s since %.1f s", r, has[holds & 3],
-				(double)((ticks() >> HDL_HOLDS_SHIFT) - (holds >> 18)) * (double)(1u << HDL_HOLDS_SHIFT) * per_tick);
+				(double)((ticks() >> HDL_HOLDS_SHIFT) - (holds >> 18)) * (double)(1u << HDL_HOLDS_SHIFT) *
+					per_tick);
 	}
 	fputc('\n', out);
 }

@@ -37,11 +37,12 @@ enum hdl_rma_lane { HDL_LANE_NONE, HDL_LANE_MAPPED, HDL_LANE_DEVICE, HDL_LANE_HA
 enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };
 
 /*
- * The state block of a member: in fabric memory where the device has some, so that every member of the window reads and writes it;
- * else only the member itself does, for messages. Writers are named at each field.
+ * The state block of a member: in fabric memory where the device has some, so that every member of the window reads and writes
+ * it; else only the member itself does, for messages. Writers are named at each field.
  */
 struct hdl_win_state {
-	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and no other memory */
+	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and
+					 * no other memory */
 	uint32_t asleep;		/* waits of the owner for which a writer must send a wake-up (hdl_rma_wake); owner */
 	uint32_t broken;		/* 1 + rank of the member whose death has broken `lock` last; 0: none has. Any member */
 	_Alignas(64) uint64_t lock;	/* lock.h; any member */
@@ -162,8 +163,8 @@ struct hdl_win {
 	void *memory;			/* allocated here, or NULL */
 	bool memory_shared;		/* by hdl_tp_share, else by hdl_tp_alloc */
 	bool state_shared;
-	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are offsets
-					 * in it. NULL: the places are in the fabric */
+	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are
+					 * offsets in it. NULL: the places are in the fabric */
 	size_t segment_bytes;
 	struct hdl_mr *mr;
 	struct hdl_group *start, *post;	/* of the open epochs, with a reference; or NULL */
@@ -188,8 +189,8 @@ struct hdl_win {
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
 
-/* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is served by
- * single elements. */
+/* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is
+ * served by single elements. */
 #define HDL_GRANULE_LEAST 256
 /* The largest mpi_accumulate_granularity, in bytes and rounded down to a power of two, that asks for the agent device. */
 #define HDL_GRANULE_ATOMIC 8
@@ -287,7 +288,8 @@ void hdl_regions_drop(struct hdl_target *t);
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
 /* Finds the key of a region of a member that has [address, address + size). *offset: in the region. Returns MPI_ERR_RMA_RANGE if
  * there is none. */
-int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key, uint64_t *offset);
+int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
+		    uint64_t *offset);
 
 /* ---- agent.c --------------------------------------------------------------------------------------------------------- */
 
@@ -318,7 +320,8 @@ bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base);
  * MPI_NO_OP; out NULL: the old values are not wanted. */
 bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n);
 /* The same for a compare-and-swap. Must: the type is one of section 12.3.4.4. */
-bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare, void *result);
+bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
+		    void *result);
 /* Pieces of the target's memory that are one or more whole elements, in the order of the type map. */
 struct hdl_acc_piece {
 	uint64_t at;			/* the owner's address; msg.c: on the wire the offset from its base */

@@ -51,7 +51,9 @@ int hdl_rma_flush(struct hdl_win *w, struct hdl_target *t)
 		char label[MPI_MAX_OBJECT_NAME + 16];
 
 		hdl_reason_set("an operation to rank %d of %s has failed%s", t->rank, hdl_win_label(w, label),
-			       rc == MPI_ERR_RMA_RANGE ? ": that rank's memory cannot be accessed there: it was detached, freed or unmapped" : "");
+			       rc == MPI_ERR_RMA_RANGE ?
+				       ": that rank's memory cannot be accessed there: it was detached, freed or unmapped" :
+				       "");
 	}
 	return rc;
 }
@@ -116,7 +118,8 @@ static int check_group(struct hdl_win *w, const struct hdl_group *g)
 		int r = member_of(w, g, i);
 
 		if (r < 0) {
-			hdl_reason_set("invalid group: its rank %d (%s) is no member of the window", i, hdl_proc_text(hdl_group_proc(g, i)));
+			hdl_reason_set("invalid group: its rank %d (%s) is no member of the window", i,
+				       hdl_proc_text(hdl_group_proc(g, i)));
 			return MPI_ERR_GROUP;
 		}
 		if (!hdl_target_of(w, r))
@@ -167,8 +170,8 @@ struct group_wait {
 	bool completed;
 };
 
-/* Returns the first rank of the group whose counter is not there yet: those whose processes have failed last. -1: none is missing.
- * *failed: the result's process has failed. */
+/* Returns the first rank of the group whose counter is not there yet: those whose processes have failed last. -1: none is
+ * missing. *failed: the result's process has failed. */
 static int missing(const struct group_wait *q, bool *failed)
 {
 	int dead = -1;

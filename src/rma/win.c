@@ -4,9 +4,9 @@
  *
  * Creation is collective, in three exchanges over a duplicate of the communicator:
  *
- *     sizes       shared windows only: rank 0 allocates the memory of all members. Where the members share no fabric (a device without an
- *                 arena), rank 0 makes a file in memory for the state blocks and the memory of all, which the others map, and creation
- *                 begins again with that (enum shared_how)
+ *     sizes       shared windows only: rank 0 allocates the memory of all members. Where the members share no fabric (a device
+ *                 without an arena), rank 0 makes a file in memory for the state blocks and the memory of all, which the others
+ *                 map, and creation begins again with that (enum shared_how)
  *     records     base, size, places in the fabric, key
  *     agreement   whether this process has mapped the state blocks and memories of all members
  *
@@ -235,7 +235,8 @@ struct shared_size {
 static int segment_new(struct hdl_win *w, enum shared_how how, uint64_t bytes, struct hdl_segment *s)
 {
 	bytes += align_up((uint64_t)w->size * state_bytes(w), SEGMENT_ALIGN);
-	w->segment = hdl_segment_make(how == BY_SEGMENT ? HDL_SEGMENT_ANONYMOUS : HDL_SEGMENT_NAMED, align_up(bytes, SEGMENT_ALIGN), s);
+	w->segment = hdl_segment_make(how == BY_SEGMENT ? HDL_SEGMENT_ANONYMOUS : HDL_SEGMENT_NAMED,
+				      align_up(bytes, SEGMENT_ALIGN), s);
 	w->segment_bytes = s->bytes;
 	if (w->segment)
 		return MPI_SUCCESS;
@@ -243,8 +244,10 @@ static int segment_new(struct hdl_win *w, enum shared_how how, uint64_t bytes, s
 	return errno == ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_RMA_SHARED;
 }
 
-/* Memory of a shared window, by shared_how: of rank 0 for all, or of each member. *places: of all members, malloc'd; the caller's. */
-static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how, int error, struct shared_size **places)
+/* Memory of a shared window, by shared_how: of rank 0 for all, or of each member. *places: of all members,
+ * malloc'd; the caller's. */
+static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how, int error,
+			 struct shared_size **places)
 {
 	struct shared_size *s = calloc((size_t)w->size, sizeof(*s)), *mine;
 	uint64_t sum = 0;
@@ -280,7 +283,8 @@ static int segment_place(struct hdl_win *w, const struct shared_size *s)
 
 	w->segment_bytes = s[0].segment.bytes;
 	if (!w->segment && !(w->segment = hdl_segment_open(&s[0].segment))) {
-		hdl_reason_set("the memory that rank 0 has allocated cannot be mapped here (%s): are all ranks on one host?", strerror(errno));
+		hdl_reason_set("the memory that rank 0 has allocated cannot be mapped here (%s): are all ranks on one host?",
+			       strerror(errno));
 		return MPI_ERR_RMA_SHARED;
 	}
 	for (int r = 0; r < w->size; r++) {
@@ -322,7 +326,8 @@ static int shared_place(struct hdl_win *w, enum shared_how how, const struct sha
 	}
 	w->base = hdl_tp_shared_at(hdl_mpi_tp, mine, s[w->rank].size);
 	if (!w->base) {
-		hdl_reason_set("the memory that rank 0 has allocated is not in the fabric of this process: are all ranks on one host?");
+		hdl_reason_set(
+			"the memory that rank 0 has allocated is not in the fabric of this process: are all ranks on one host?");
 		return MPI_ERR_RMA_SHARED;
 	}
 	return MPI_SUCCESS;
@@ -617,10 +622,10 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	if (!w)
 		hdl_out_of_memory("a window", sizeof(*w));
 	*w = (struct hdl_win){ .obj = { HDL_MAGIC_WIN, 1 }, .size = comm->size, .rank = comm->rank, .flavor = args->flavor,
-			       .model = MPI_WIN_UNIFIED, .base = args->base, .bytes = args->size, .disp_unit = (int)args->disp_unit,
-			       .disp_unit_c = args->disp_unit, .dynamic = args->flavor == MPI_WIN_FLAVOR_DYNAMIC,
-			       .hints = args->hints, .errhandler = args->errhandler, .made_ticks = ticks(),
-			       .made_ns = monotonic_ns() };
+			       .model = MPI_WIN_UNIFIED, .base = args->base, .bytes = args->size,
+			       .disp_unit = (int)args->disp_unit, .disp_unit_c = args->disp_unit,
+			       .dynamic = args->flavor == MPI_WIN_FLAVOR_DYNAMIC, .hints = args->hints,
+			       .errhandler = args->errhandler, .made_ticks = ticks(), .made_ns = monotonic_ns() };
 	hdl_errhandler_retain(w->errhandler);
 	w->target = calloc((size_t)w->size, sizeof(*w->target));
 	w->record = calloc((size_t)w->size, sizeof(*w->record));

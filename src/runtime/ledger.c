@@ -57,7 +57,7 @@ void hdl_ledger_clear(void)
 	hdl_ledger.of_heap = 0;
 }
 
-static enum class class_of(const char *line)
+static enum class ledger_class_of(const char *line)
 {
 	static const struct { const char *name; enum class class; } files[] = {
 		{ "memfd:shca", FABRIC }, { "libpmix", PMIX }, { "libhwloc", PMIX }, { "libevent", PMIX }, { "libmunge", PMIX },
@@ -83,7 +83,7 @@ void hdl_ledger_measure(struct shares *s)
 	*s = (struct shares){ .heap = hdl_ledger_heap_now() };
 	while (f && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-			class = class_of(line);
+			class = ledger_class_of(line);
 		else if (sscanf(line, "Pss: %" SCNu64, &kib) == 1)
 			s->pss[class] += kib << 10;
 	}

@@ -31,7 +31,7 @@ static struct hdl_spawn *spawns;
 
 /* ---- the request -------------------------------------------------------------------------------------------------- */
 
-static void list_free(char **list)
+static void spawn_list_free(char **list)
 {
 	for (char **p = list; p && *p; p++)
 		free(*p);
@@ -54,7 +54,7 @@ static char **list_copy(const char *first, char *const *list)
 			goto bad;
 	return copy;
 bad:
-	list_free(copy);
+	spawn_list_free(copy);
 	return NULL;
 }
 
@@ -95,8 +95,8 @@ static void spawn_free(struct hdl_spawn *s)
 		pmix_app_t *app = &s->apps[a];
 
 		free(app->cmd);
-		list_free(app->argv);
-		list_free(app->env);
+		spawn_list_free(app->argv);
+		spawn_list_free(app->env);
 		free(app->cwd);
 		for (size_t i = 0; i < app->ninfo; i++)
 			PMIX_INFO_DESTRUCT(&app->info[i]);

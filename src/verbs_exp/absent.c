@@ -38,7 +38,8 @@ static int absent_negative(struct ibv_context *ctx, const char *verb, const char
 
 struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
-	return absent_pointer(VIA_PD(in), __func__, "regions are not shared by their handle; processes of one fabric share shca_alloc's");
+	return absent_pointer(VIA_PD(in), __func__,
+			      "regions are not shared by their handle; processes of one fabric share shca_alloc's");
 }
 
 /* ---- device ------------------------------------------------------------------------------------------------------- */

@@ -81,10 +81,12 @@ static inline uint64_t exp_window_flags(const struct ibv_device_attr *d)
 /* CALC of the manual (D.2.1): four operations on 64-bit numbers of any type. */
 static inline struct ibv_exp_device_calc_cap exp_calc_cap(void)
 {
-	const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR | 1u << IBV_EXP_CALC_OP_BOR;
+	const uint64_t ops =
+		1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR | 1u << IBV_EXP_CALC_OP_BOR;
 
 	return (struct ibv_exp_device_calc_cap){
-		.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT | 1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
+		.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT |
+			      1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
 		.data_sizes = 1u << IBV_EXP_CALC_DATA_SIZE_64_BIT, .int_ops = ops, .uint_ops = ops, .fp_ops = ops,
 	};
 }
@@ -107,13 +109,15 @@ static inline void exp_qp_attr_to(struct ibv_qp_attr *to, const struct ibv_exp_q
 static inline void exp_qp_attr_of(struct ibv_exp_qp_attr *to, const struct ibv_qp_attr *from)
 {
 	*to = (struct ibv_exp_qp_attr){
-		.qp_state = from->qp_state, .cur_qp_state = from->cur_qp_state, .path_mtu = from->path_mtu, .path_mig_state = from->path_mig_state,
-		.qkey = from->qkey, .rq_psn = from->rq_psn, .sq_psn = from->sq_psn, .dest_qp_num = from->dest_qp_num,
-		.qp_access_flags = (int)from->qp_access_flags, .cap = from->cap, .ah_attr = from->ah_attr, .alt_ah_attr = from->alt_ah_attr,
-		.pkey_index = from->pkey_index, .alt_pkey_index = from->alt_pkey_index, .en_sqd_async_notify = from->en_sqd_async_notify,
-		.sq_draining = from->sq_draining, .max_rd_atomic = from->max_rd_atomic, .max_dest_rd_atomic = from->max_dest_rd_atomic,
-		.min_rnr_timer = from->min_rnr_timer, .port_num = from->port_num, .timeout = from->timeout, .retry_cnt = from->retry_cnt,
-		.rnr_retry = from->rnr_retry, .alt_port_num = from->alt_port_num, .alt_timeout = from->alt_timeout,
+		.qp_state = from->qp_state, .cur_qp_state = from->cur_qp_state, .path_mtu = from->path_mtu,
+		.path_mig_state = from->path_mig_state, .qkey = from->qkey, .rq_psn = from->rq_psn, .sq_psn = from->sq_psn,
+		.dest_qp_num = from->dest_qp_num, .qp_access_flags = (int)from->qp_access_flags, .cap = from->cap,
+		.ah_attr = from->ah_attr, .alt_ah_attr = from->alt_ah_attr, .pkey_index = from->pkey_index,
+		.alt_pkey_index = from->alt_pkey_index, .en_sqd_async_notify = from->en_sqd_async_notify,
+		.sq_draining = from->sq_draining, .max_rd_atomic = from->max_rd_atomic,
+		.max_dest_rd_atomic = from->max_dest_rd_atomic, .min_rnr_timer = from->min_rnr_timer, .port_num = from->port_num,
+		.timeout = from->timeout, .retry_cnt = from->retry_cnt, .rnr_retry = from->rnr_retry,
+		.alt_port_num = from->alt_port_num, .alt_timeout = from->alt_timeout,
 	};
 }
 

@@ -67,8 +67,9 @@ struct ibv_exp_mkey_list_container *ibv_exp_alloc_mkey_list_memory(struct ibv_ex
 	if (!keys_of(attr->pd->context, __func__))
 		return NULL;
 	if (attr->comp_mask || attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR || !attr->max_klm_list_size) {
-		errno = exp_refuse(attr->pd->context, EINVAL, "ibv_exp_alloc_mkey_list_memory: comp_mask %#x, type %u, %u entries",
-				   attr->comp_mask, attr->mkey_list_type, attr->max_klm_list_size);
+		errno = exp_refuse(attr->pd->context, EINVAL,
+				   "ibv_exp_alloc_mkey_list_memory: comp_mask %#x, type %u, %u entries", attr->comp_mask,
+				   attr->mkey_list_type, attr->max_klm_list_size);
 		return NULL;
 	}
 	/* the entries are copied when the request is posted: the container only says how many there may be */

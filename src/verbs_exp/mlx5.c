@@ -149,7 +149,9 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 		attr->hca_core_clock = d.hca_core_clock;
 	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
 		attr->ext_atom = (struct ibv_exp_ext_atomics_params){
-			.atomic_arg_sizes = host_sizes, .max_fa_bit_boundary = host_sizes ? 3 : 0, .log_max_atomic_inline = host_sizes ? 5 : 0,
+			.atomic_arg_sizes = host_sizes,
+			.max_fa_bit_boundary = host_sizes ? 3 : 0,
+			.log_max_atomic_inline = host_sizes ? 5 : 0,
 		};
 	if (want & IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS)
 		attr->masked_atomic = (struct ibv_exp_masked_atomic_params){
@@ -180,7 +182,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 	return 0;
 }
 
-/* ---- completion queues ------------------------------------------------------------------------------------------------------ */
+/* ---- completion queues --------------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *mlx5_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 				int comp_vector, struct ibv_exp_cq_init_attr *attr)
@@ -189,7 +191,8 @@ static struct ibv_cq *mlx5_create_cq(struct ibv_context *ctx, int cqe, void *cq_
 	uint32_t comp = attr ? attr->comp_mask : 0, flags = comp & IBV_EXP_CQ_INIT_ATTR_FLAGS ? attr->flags : 0;
 
 	if ((comp & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT) || (flags & ~can)) {
-		errno = shca_refuse(EOPNOTSUPP, "ibv_exp_create_cq: comp_mask %#x, flags %#x, of an mlx5 %#x can be had", comp, flags, can);
+		errno = shca_refuse(EOPNOTSUPP, "ibv_exp_create_cq: comp_mask %#x, flags %#x, of an mlx5 %#x can be had", comp,
+				    flags, can);
 		return NULL;
 	}
 	return ibv_create_cq(ctx, cqe, cq_context, channel, comp_vector);
@@ -262,7 +265,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc)
 	return got;
 }
 
-/* ---- queue pairs -------------------------------------------------------------------------------------------------------------- */
+/* ---- queue pairs --------------------------------------------------------------------------------------------------- */
 
 /* Returns 0 or an errno value. */
 static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic, const struct exp_mlx5_caps *caps)
@@ -396,7 +399,7 @@ static int query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t ma
 	return err;
 }
 
-/* ---- memory keys ------------------------------------------------------------------------------------------------------- */
+/* ---- memory keys ---------------------------------------------------------------------------------------------------- */
 
 static struct ibv_mr *mlx5_create_key(struct ibv_pd *pd, uint32_t entries)
 {
@@ -442,7 +445,7 @@ static uint32_t mlx5_key_entries(const struct ibv_mr *mr)
 	return entries;
 }
 
-/* ---- what cannot be had --------------------------------------------------------------------------------------------------------- */
+/* ---- calls that an mlx5 does not have ------------------------------------------------------------------------------ */
 
 static struct ibv_exp_dct *create_dct(struct ibv_context *ctx, struct ibv_exp_dct_init_attr *attr)
 {

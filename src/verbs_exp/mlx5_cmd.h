@@ -69,8 +69,8 @@ struct exp_mlx5_caps {
 	uint32_t key_entries;		/* entries of a memory key that requests configure (UMR); 0: no such keys */
 	uint32_t key_depth;		/* memory keys over memory keys */
 };
-/* Queries the capabilities. A group that the device refuses counts as absent. Returns 0, or an errno value that says nothing about
- * the device (is_passing_error): *caps is then not to be kept. */
+/* Queries the capabilities. A group that the device refuses counts as absent. Returns 0, or an errno value that says nothing
+ * about the device (is_passing_error): *caps is then not to be kept. */
 int exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------------------------ */

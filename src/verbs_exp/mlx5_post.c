@@ -67,8 +67,8 @@ static int mlx5_post_name_of(const struct ibv_exp_send_wr *wr, struct named *n)
 	bool sends = wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE;
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(wr->task.wqe_enable.qp);
 	if (!q || !(q->flags & (sends ? IBV_EXP_QP_CREATE_MANAGED_SEND : IBV_EXP_QP_CREATE_MANAGED_RECV)))
-		return shca_refuse(EINVAL, "ENABLE of queue pair %#x, whose %s queue is not managed", wr->task.wqe_enable.qp->qp_num,
-				   sends ? "send" : "receive");
+		return shca_refuse(EINVAL, "ENABLE of queue pair %#x, whose %s queue is not managed",
+				   wr->task.wqe_enable.qp->qp_num, sends ? "send" : "receive");
 	*n = (struct named){.index = sends ? &q->send : &q->recv, .count = (uint64_t)wr->task.wqe_enable.wqe_count,
 			    .all = sends ? q->sent + q->to_send : q->received + q->to_receive, .object = q->qp->qp_num};
 	return 0;
@@ -142,8 +142,10 @@ static int check_cross(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 		return err;
 	/* an adapter would execute whatever bytes are in the queue's memory */
 	if (is_enable(wr) && c.index > c.of.all)
-		return shca_refuse(EINVAL, "ENABLE of %lu requests of queue pair %#x, of which %lu are posted: an mlx5 enables what is "
-				   "posted only", (unsigned long)c.index, c.of.object, (unsigned long)c.of.all);
+		return shca_refuse(EINVAL,
+				   "ENABLE of %lu requests of queue pair %#x, of which %lu are posted: an mlx5 enables what is "
+				   "posted only",
+				   (unsigned long)c.index, c.of.object, (unsigned long)c.of.all);
 	return 0;
 }
 
@@ -156,9 +158,10 @@ static int check_order(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 	if (!(q->flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY))
 		return 0;
 	if (plain || (mlx5_post_is_masked(wr) && wr->ext_op.masked_atomics.log_arg_sz == 3 && (!c || c->caps.host_order)))
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which is for results in network order "
-				   "(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY): the adapter's results of 8 bytes are in host order", wr->exp_opcode,
-				   q->qp->qp_num);
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_post_send: opcode %#x on queue pair %#x, which is for results in network order "
+				   "(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY): the adapter's results of 8 bytes are in host order",
+				   wr->exp_opcode, q->qp->qp_num);
 	return 0;
 }
 
@@ -167,9 +170,12 @@ static int mlx5_post_check_masked(const struct exp_mlx5_qp *q, const struct ibv_
 	const struct exp_mlx5_context *c = exp_mlx5_context_of(q->qp->context);
 	uint32_t log = wr->ext_op.masked_atomics.log_arg_sz, sizes = c ? c->caps.masked_sizes : 0;
 
-	if (q->qp->qp_type != IBV_QPT_RC || !(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE) || log > 8 || !(sizes >> log & 1))
-		return shca_refuse(EOPNOTSUPP, "masked atomic of 2^%u bytes: the adapter has sizes %#x, on RC, with operands in the "
-				   "request (IBV_EXP_SEND_EXT_ATOMIC_INLINE)", log, sizes);
+	if (q->qp->qp_type != IBV_QPT_RC || !(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE) || log > 8 ||
+	    !(sizes >> log & 1))
+		return shca_refuse(EOPNOTSUPP,
+				   "masked atomic of 2^%u bytes: the adapter has sizes %#x, on RC, with operands in the "
+				   "request (IBV_EXP_SEND_EXT_ATOMIC_INLINE)",
+				   log, sizes);
 	if (1u << log > q->max_atomic)
 		return shca_refuse(EINVAL, "masked atomic of 2^%u bytes; the queue pair was made for %u (max_atomic_arg)", log,
 				   q->max_atomic);
@@ -183,7 +189,8 @@ static int mlx5_post_check_calc(const struct exp_mlx5_qp *q)
 	if (!(q->flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL))
 		return shca_refuse(EINVAL, "CALC on queue pair %#x, which is not cross-channel", q->qp->qp_num);
 	if (!c || !c->calc)
-		return shca_refuse(EOPNOTSUPP, "CALC: mlx5 has no capability bit for it; SHCA_EXP_CALC=yes assumes that the adapter has it");
+		return shca_refuse(EOPNOTSUPP,
+				   "CALC: mlx5 has no capability bit for it; SHCA_EXP_CALC=yes assumes that the adapter has it");
 	return 0;
 }
 
@@ -207,11 +214,14 @@ static int mlx5_post_check_length(const struct exp_mlx5_qp *q, const struct ibv_
 		return 0;
 	bytes = exp_mlx5_encode(&at, wr, wqe);
 	if (bytes < 0)
-		return shca_refuse(-bytes, "ibv_exp_post_send: opcode %#x on queue pair %#x, flags %#lx: no work queue element says it",
+		return shca_refuse(-bytes,
+				   "ibv_exp_post_send: opcode %#x on queue pair %#x, flags %#lx: no work queue element says it",
 				   wr->exp_opcode, q->qp->qp_num, (unsigned long)wr->exp_send_flags);
 	if (q->flags & IBV_EXP_QP_CREATE_MANAGED_SEND && !exp_mlx5_fits_managed(bytes))
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: a request of %d bytes on queue pair %#x, which is managed: it has %d at "
-				   "most there, for it is not known how an ENABLE counts longer ones", bytes, q->qp->qp_num, EXP_MLX5_BLOCK);
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_post_send: a request of %d bytes on queue pair %#x, which is managed: it has %d at "
+				   "most there, for it is not known how an ENABLE counts longer ones",
+				   bytes, q->qp->qp_num, EXP_MLX5_BLOCK);
 	return 0;
 }
 
@@ -291,19 +301,22 @@ static int mlx5_post_check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q,
 	if (mlx5_post_is_key(wr))
 		return mlx5_post_check_key(qp, q, wr);
 	if (!q)
-		return is_raw(wr) ? shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made by "
+		return is_raw(wr) ? shca_refuse(EOPNOTSUPP,
+						"ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made by "
 						"ibv_exp_create_qp", wr->exp_opcode, qp->qp_num) : 0;
 	if (mlx5_post_is_cross(wr))
 		return check_cross(q, wr);
 	if (wr->exp_opcode == IBV_EXP_WR_NOP)
 		return 0;
-	if (wr->exp_opcode == IBV_EXP_WR_BIND_MW || wr->exp_opcode == IBV_EXP_WR_LOCAL_INV || wr->exp_opcode == IBV_EXP_WR_SEND_WITH_INV)
+	if (wr->exp_opcode == IBV_EXP_WR_BIND_MW || wr->exp_opcode == IBV_EXP_WR_LOCAL_INV ||
+	    wr->exp_opcode == IBV_EXP_WR_SEND_WITH_INV)
 		return q->flags & IBV_EXP_QP_CREATE_MANAGED_SEND ?
-			       shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which is managed: its length is the "
+			       shca_refuse(EOPNOTSUPP,
+					   "ibv_exp_post_send: opcode %#x on queue pair %#x, which is managed: its length is the "
 					   "driver's to choose", wr->exp_opcode, qp->qp_num) : 0;
 	if ((uint32_t)wr->num_sge > q->cap.max_send_sge)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, qp->qp_num,
-				   q->cap.max_send_sge);
+		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge,
+				   qp->qp_num, q->cap.max_send_sge);
 	if (wr->exp_send_flags & IBV_EXP_SEND_INLINE && mlx5_post_bytes_of(wr) > q->cap.max_inline_data)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: %lu bytes inline, queue pair %#x was made for %u",
 				   (unsigned long)mlx5_post_bytes_of(wr), qp->qp_num, q->cap.max_inline_data);
@@ -433,7 +446,9 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 		wr.bind_mw.mw = exp->bind_mw.mw;
 		wr.bind_mw.rkey = exp->bind_mw.rkey;
 		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
-			.mr = exp->bind_mw.bind_info.mr, .addr = exp->bind_mw.bind_info.addr, .length = exp->bind_mw.bind_info.length,
+			.mr = exp->bind_mw.bind_info.mr,
+			.addr = exp->bind_mw.bind_info.addr,
+			.length = exp->bind_mw.bind_info.length,
 			.mw_access_flags = (unsigned int)exp->bind_mw.bind_info.exp_mw_access_flags,
 		};
 	} else if (exp->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE) {
@@ -479,7 +494,7 @@ int exp_mlx5_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 	return rc;
 }
 
-/* ---- receives --------------------------------------------------------------------------------------------------------------- */
+/* ---- receives ------------------------------------------------------------------------------------------------------ */
 
 /* Must: the mutex is held. */
 static int mlx5_post_post_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -502,12 +517,15 @@ int exp_mlx5_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 	return rc;
 }
 
-/* ---- task lists --------------------------------------------------------------------------------------------------------------- */
+/* ---- task lists ---------------------------------------------------------------------------------------------------- */
 
 static int mlx5_post_fits(const struct exp_mlx5_qp *q, const char *which, uint64_t n, uint32_t most)
 {
-	return n <= most ? 0 : shca_refuse(ENOMEM, "ibv_exp_post_task: %lu requests for the %s queue of queue pair %#x, which was made for "
-					   "%u", (unsigned long)n, which, q->qp->qp_num, most);
+	return n <= most ? 0 :
+			   shca_refuse(ENOMEM,
+				       "ibv_exp_post_task: %lu requests for the %s queue of queue pair %#x, which was made for "
+				       "%u",
+				       (unsigned long)n, which, q->qp->qp_num, most);
 }
 
 /* Adds the requests of a task to those to be posted. Returns 0 or an errno value. */
@@ -516,7 +534,8 @@ static int mlx5_post_count_task(const struct ibv_exp_task *task)
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(task->item.qp);
 
 	if (!q)
-		return shca_refuse(EINVAL, "ibv_exp_post_task: queue pair %#x was not made by ibv_exp_create_qp", task->item.qp->qp_num);
+		return shca_refuse(EINVAL, "ibv_exp_post_task: queue pair %#x was not made by ibv_exp_create_qp",
+				   task->item.qp->qp_num);
 	if (task->task_type == IBV_EXP_TASK_SEND) {
 		for (const struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next)
 			q->to_send++;

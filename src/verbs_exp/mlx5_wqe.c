@@ -77,7 +77,8 @@ static uint8_t calc_opmod(const struct ibv_exp_send_wr *wr)
 		return 0;
 	switch (wr->op.calc.calc_op) {
 	case IBV_EXP_CALC_OP_ADD:
-		return wr->op.calc.data_type == IBV_EXP_CALC_DATA_TYPE_FLOAT ? EXP_MLX5_CALC_FLOAT64_ADD : EXP_MLX5_CALC_UINT64_ADD;
+		return wr->op.calc.data_type == IBV_EXP_CALC_DATA_TYPE_FLOAT ? EXP_MLX5_CALC_FLOAT64_ADD :
+									       EXP_MLX5_CALC_UINT64_ADD;
 	case IBV_EXP_CALC_OP_BAND: return EXP_MLX5_CALC_UINT64_AND;
 	case IBV_EXP_CALC_OP_BOR: return EXP_MLX5_CALC_UINT64_OR;
 	case IBV_EXP_CALC_OP_BXOR: return EXP_MLX5_CALC_UINT64_XOR;

@@ -78,8 +78,8 @@ int ibv_exp_bind_mw(struct ibv_exp_mw_bind *bind)
 	if (!bind || !bind->qp || !bind->mw)
 		return exp_wrong(bind && bind->qp ? bind->qp->context : NULL, "a queue pair and a window are needed");
 	if ((bind->exp_send_flags & ~flags) || bind->bind_info.exp_mw_access_flags > UINT32_MAX)
-		return exp_refuse(bind->qp->context, EINVAL, "ibv_exp_bind_mw: flags %#lx, access %#lx", (unsigned long)bind->exp_send_flags,
-				  (unsigned long)bind->bind_info.exp_mw_access_flags);
+		return exp_refuse(bind->qp->context, EINVAL, "ibv_exp_bind_mw: flags %#lx, access %#lx",
+				  (unsigned long)bind->exp_send_flags, (unsigned long)bind->bind_info.exp_mw_access_flags);
 	plain = (struct ibv_mw_bind){
 		.wr_id = bind->wr_id, .send_flags = (unsigned int)bind->exp_send_flags,
 		.bind_info = {.mr = bind->bind_info.mr, .addr = bind->bind_info.addr, .length = bind->bind_info.length,
@@ -109,8 +109,8 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in, unsigned int ac
 {
 	/* Ordinary verbs address device memory by offset, and a request's address 0 is the beginning of the region. */
 	if (in->addr) {
-		errno = exp_refuse(in->pd->context, EOPNOTSUPP, "ibv_exp_reg_mr: device memory is registered from address 0, not %p",
-				   in->addr);
+		errno = exp_refuse(in->pd->context, EOPNOTSUPP,
+				   "ibv_exp_reg_mr: device memory is registered from address 0, not %p", in->addr);
 		return NULL;
 	}
 	return ibv_reg_dm_mr(in->pd, ((struct device_memory *)in->dm)->plain, 0, in->length, access | IBV_ACCESS_ZERO_BASED);
@@ -121,8 +121,10 @@ static struct ibv_mr *plain_reg_allocated(const struct ibv_exp_reg_mr_in *in, un
 	const struct ibv_exp_provider *ops = exp_provider(in->pd->context);
 
 	if (!ops || in->addr || !in->length) {
-		errno = ops ? ops->refuse(EINVAL, "ibv_exp_reg_mr: memory is to be allocated, at %p, of %zu bytes: the address has to "
-					  "be NULL", in->addr, in->length) :
+		errno = ops ? ops->refuse(EINVAL,
+					  "ibv_exp_reg_mr: memory is to be allocated, at %p, of %zu bytes: the address has to "
+					  "be NULL",
+					  in->addr, in->length) :
 			      shca_refuse(EOPNOTSUPP, "ibv_exp_reg_mr: the device allocates no memory");
 		return NULL;
 	}
@@ -137,8 +139,10 @@ struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 
 	if (!in || !in->pd || (in->comp_mask & ~((uint32_t)IBV_EXP_REG_MR_RESERVED - 1)) || (dm && !in->dm) ||
 	    ((in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS) && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))) {
-		errno = exp_refuse(in && in->pd ? in->pd->context : NULL, EINVAL, "ibv_exp_reg_mr: comp_mask %#x, create_flags %#x; a domain is "
-				   "needed, and with IBV_EXP_REG_MR_DM device memory", in ? in->comp_mask : 0, in ? in->create_flags : 0);
+		errno = exp_refuse(in && in->pd ? in->pd->context : NULL, EINVAL,
+				   "ibv_exp_reg_mr: comp_mask %#x, create_flags %#x; a domain is needed, and with "
+				   "IBV_EXP_REG_MR_DM device memory",
+				   in ? in->comp_mask : 0, in ? in->create_flags : 0);
 		return NULL;
 	}
 	access = plain_access(in->exp_access, &rest);
@@ -165,7 +169,8 @@ int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr
 	if (!(flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		rest = 0;
 	if (rest || (flags & IBV_EXP_REREG_MR_KEEP_VALID))
-		return exp_refuse(mr->context, EOPNOTSUPP, "ibv_exp_rereg_mr: flags %#x, access %#lx, of which the device lacks %#lx",
+		return exp_refuse(mr->context, EOPNOTSUPP,
+				  "ibv_exp_rereg_mr: flags %#x, access %#lx, of which the device lacks %#lx",
 				  (unsigned int)flags, (unsigned long)exp_access, (unsigned long)rest);
 	errno = 0;
 	if (!ibv_rereg_mr(mr, flags, pd, addr, length, (int)access))
@@ -178,14 +183,17 @@ int ibv_exp_prefetch_mr(struct ibv_mr *mr, struct ibv_exp_prefetch_attr *attr)
 	uint64_t at, left;
 
 	if (!mr || !attr || (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS))
-		return exp_refuse(mr ? mr->context : NULL, EINVAL, "ibv_exp_prefetch_mr: flags %#x; a region is needed", attr ? attr->flags : 0);
+		return exp_refuse(mr ? mr->context : NULL, EINVAL, "ibv_exp_prefetch_mr: flags %#x; a region is needed",
+				  attr ? attr->flags : 0);
 	/* an ordinary segment has a length of 32 bits */
 	at = (uintptr_t)attr->addr;
 	left = attr->length;
 	do {
 		struct ibv_sge part = {.addr = at, .length = left > UINT32_MAX ? 1u << 31 : (uint32_t)left, .lkey = mr->lkey};
-		int err = ibv_advise_mr(mr->pd, attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE :
-									IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &part, 1);
+		int err = ibv_advise_mr(mr->pd,
+					attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE :
+										      IBV_ADVISE_MR_ADVICE_PREFETCH,
+					0, &part, 1);
 
 		if (err)
 			return err;
@@ -206,9 +214,10 @@ struct ibv_exp_res_domain *ibv_exp_create_res_domain(struct ibv_context *context
 		threads = attr->thread_model;
 	if (!context || (attr && (attr->comp_mask & ~((uint32_t)IBV_EXP_RES_DOMAIN_RESERVED - 1))) ||
 	    (uint32_t)threads > IBV_EXP_THREAD_SINGLE ||
-	    (attr && (attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) && (uint32_t)attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)) {
-		errno = exp_refuse(context, EINVAL, "ibv_exp_create_res_domain: comp_mask %#x, thread model %u", attr ? attr->comp_mask : 0,
-				   (unsigned int)threads);
+	    (attr && (attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) &&
+	     (uint32_t)attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)) {
+		errno = exp_refuse(context, EINVAL, "ibv_exp_create_res_domain: comp_mask %#x, thread model %u",
+				   attr ? attr->comp_mask : 0, (unsigned int)threads);
 		return NULL;
 	}
 	d = malloc(sizeof(*d));
@@ -239,7 +248,8 @@ struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context, struct ibv_exp_c
 	struct ibv_srq *srq;
 
 	if (!context || !attr || !attr->pd || (attr->comp_mask & ~((uint32_t)IBV_EXP_CREATE_SRQ_RESERVED - 1))) {
-		errno = exp_refuse(context, EINVAL, "ibv_exp_create_srq: comp_mask %#x; a domain is needed", attr ? attr->comp_mask : 0);
+		errno = exp_refuse(context, EINVAL, "ibv_exp_create_srq: comp_mask %#x; a domain is needed",
+				   attr ? attr->comp_mask : 0);
 		return NULL;
 	}
 	if ((attr->comp_mask & of_type) || (attr->srq_type != IBV_EXP_SRQT_BASIC && attr->srq_type != IBV_EXP_SRQT_XRC)) {
@@ -293,8 +303,8 @@ int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv
 	/* mask1 counts only if its bit in comp_mask is set */
 	if (!context || !port_attr || (port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASKS) ||
 	    ((port_attr->comp_mask & IBV_EXP_QUERY_PORT_ATTR_MASK1) && (port_attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)))
-		return exp_refuse(context, EINVAL, "ibv_exp_query_port: comp_mask %#x, mask1 %#x", port_attr ? port_attr->comp_mask : 0,
-				  port_attr ? port_attr->mask1 : 0);
+		return exp_refuse(context, EINVAL, "ibv_exp_query_port: comp_mask %#x, mask1 %#x",
+				  port_attr ? port_attr->comp_mask : 0, port_attr ? port_attr->mask1 : 0);
 	err = ibv_query_port(context, port_num, &plain);
 	if (!err)
 		port_attr->port_attr = plain;

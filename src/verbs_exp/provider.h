@@ -32,7 +32,8 @@ struct ibv_exp_provider {
 	int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
 	/* Registers memory that the device allocates, and frees at ibv_dereg_mr. access: enum ibv_access_flags. */
 	struct ibv_mr *(*reg_allocated)(struct ibv_pd *pd, size_t length, unsigned int access);
-	/* Memory keys that requests configure (appendix C); NULL: the provider has none. A key is deregistered by ibv_dereg_mr. */
+	/* Memory keys that requests configure (appendix C); NULL: the provider has none. A key is
+	 * deregistered by ibv_dereg_mr. */
 	struct ibv_mr *(*create_key)(struct ibv_pd *pd, uint32_t entries);
 	uint32_t (*key_entries)(const struct ibv_mr *mr);	/* 0: the region is no such key */
 	/* *bad_wr and *bad_task receive the refused element; neither pointer is NULL. */

@@ -8,9 +8,10 @@
 
 /* Checks that are independent of the provider. A provider may rely on each of them. */
 
-#define KNOWN_SEND_FLAGS                                                                                             \
-	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE |                 \
-	 SHCA_EXP_SEND_CALC_VECTOR | SHCA_EXP_SEND_CALC_HOST_ORDER | IBV_EXP_SEND_WITH_CALC | IBV_EXP_SEND_WAIT_EN_LAST | IBV_EXP_SEND_EXT_ATOMIC_INLINE)
+#define KNOWN_SEND_FLAGS                                                                                                       \
+	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE |                           \
+	 SHCA_EXP_SEND_CALC_VECTOR | SHCA_EXP_SEND_CALC_HOST_ORDER | IBV_EXP_SEND_WITH_CALC | IBV_EXP_SEND_WAIT_EN_LAST |      \
+	 IBV_EXP_SEND_EXT_ATOMIC_INLINE)
 
 #define KNOWN_QP_FLAGS ((uint32_t)IBV_EXP_QP_CREATE_MASK | IBV_EXP_QP_CREATE_INTERNAL_USE)
 #define KNOWN_QP_COMP ((uint32_t)IBV_EXP_QP_INIT_ATTR_RESERVED1 - 1)
@@ -48,7 +49,8 @@ int exp_check_dct_init(struct ibv_context *ctx, const struct ibv_exp_dct_init_at
 {
 	if (!attr || !attr->pd || attr->pd->context != ctx || !attr->cq || attr->cq->context != ctx || !attr->srq ||
 	    attr->srq->context != ctx)
-		return exp_refuse(ctx, EINVAL, "ibv_exp_create_dct: a domain, a completion queue and a shared receive queue of this context "
+		return exp_refuse(ctx, EINVAL,
+				  "ibv_exp_create_dct: a domain, a completion queue and a shared receive queue of this context "
 				  "are needed");
 	return attr->create_flags ? exp_refuse(ctx, EOPNOTSUPP, "ibv_exp_create_dct: create_flags %#x", attr->create_flags) : 0;
 }
@@ -63,7 +65,8 @@ int exp_check_qp_init(struct ibv_context *ctx, const struct ibv_exp_qp_init_attr
 	uint32_t flags;
 
 	if (!attr || (attr->comp_mask & ~KNOWN_QP_COMP))
-		return exp_refuse(ctx, EINVAL, "ibv_exp_create_qp: comp_mask %#x, known are %#x", attr ? attr->comp_mask : 0, KNOWN_QP_COMP);
+		return exp_refuse(ctx, EINVAL, "ibv_exp_create_qp: comp_mask %#x, known are %#x", attr ? attr->comp_mask : 0,
+				  KNOWN_QP_COMP);
 	flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
 	if (flags & ~KNOWN_QP_FLAGS)
 		return exp_refuse(ctx, EINVAL, "ibv_exp_create_qp: create flags %#x, known are %#x", flags, KNOWN_QP_FLAGS);
@@ -105,14 +108,18 @@ static int check_masked_atomic(const struct ibv_qp *qp, const struct ibv_exp_sen
 		return exp_refuse(qp->context, EINVAL, "extended atomic of 2^%u bytes", wr->ext_op.masked_atomics.log_arg_sz);
 	size = 1ULL << wr->ext_op.masked_atomics.log_arg_sz;
 	if (size < 4 || (wr->ext_op.masked_atomics.remote_addr & (size - 1)) || wr->num_sge < 1 || wr->sg_list[0].length < size)
-		return exp_refuse(qp->context, EINVAL, "extended atomic of %lu bytes at %#lx, result of %u bytes in %d segments: at least 4 bytes, "
-				  "aligned to their size, and a result as long", (unsigned long)size,
-				  (unsigned long)wr->ext_op.masked_atomics.remote_addr, wr->num_sge > 0 ? wr->sg_list[0].length : 0, wr->num_sge);
+		return exp_refuse(qp->context, EINVAL,
+				  "extended atomic of %lu bytes at %#lx, result of %u bytes in %d segments: at least 4 bytes, "
+				  "aligned to their size, and a result as long",
+				  (unsigned long)size, (unsigned long)wr->ext_op.masked_atomics.remote_addr,
+				  wr->num_sge > 0 ? wr->sg_list[0].length : 0, wr->num_sge);
 	/* without the flag the operands are in memory, behind the result */
 	if (wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE ? wr->num_sge == 1 : wr->num_sge > 1)
 		return 0;
-	return exp_refuse(qp->context, EINVAL, "extended atomic: %d segments: with IBV_EXP_SEND_EXT_ATOMIC_INLINE one, the result's, else "
-			  "the operands behind it", wr->num_sge);
+	return exp_refuse(qp->context, EINVAL,
+			  "extended atomic: %d segments: with IBV_EXP_SEND_EXT_ATOMIC_INLINE one, the result's, else "
+			  "the operands behind it",
+			  wr->num_sge);
 }
 
 /* Checks requests that move data. */
@@ -142,17 +149,21 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 	case IBV_EXP_WR_ATOMIC_FETCH_AND_ADD:
 		if ((flags & IBV_EXP_SEND_INLINE) || wr->num_sge != 1 || wr->sg_list[0].length < 8 ||
 		    (wr->wr.atomic.remote_addr & 7))
-			return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: atomic at %#lx, flags %#lx, result of %u bytes in %d segments: "
-					  "8 bytes, aligned, not inline", (unsigned long)wr->wr.atomic.remote_addr, (unsigned long)flags,
+			return exp_refuse(qp->context, EINVAL,
+					  "ibv_exp_post_send: atomic at %#lx, flags %#lx, result of %u bytes in %d segments: "
+					  "8 bytes, aligned, not inline",
+					  (unsigned long)wr->wr.atomic.remote_addr, (unsigned long)flags,
 					  wr->num_sge > 0 ? wr->sg_list[0].length : 0, wr->num_sge);
 		break;
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
-		return flags & IBV_EXP_SEND_INLINE ? exp_refuse(qp->context, EINVAL, "extended atomic inline: its operands are by "
+		return flags & IBV_EXP_SEND_INLINE ? exp_refuse(qp->context, EINVAL,
+								"extended atomic inline: its operands are by "
 								"IBV_EXP_SEND_EXT_ATOMIC_INLINE") :
 						     check_masked_atomic(qp, wr);
 	case IBV_EXP_WR_TSO:
-		return exp_refuse(qp->context, EOPNOTSUPP, "ibv_exp_post_send: opcode %#x, which the device lacks", wr->exp_opcode);
+		return exp_refuse(qp->context, EOPNOTSUPP, "ibv_exp_post_send: opcode %#x, which the device lacks",
+				  wr->exp_opcode);
 	default:
 		return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: unknown opcode %#x", wr->exp_opcode);
 	}
@@ -163,7 +174,9 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 static int check_not_last(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	return wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST ?
-		       exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: IBV_EXP_SEND_WAIT_EN_LAST with opcode %#x", wr->exp_opcode) : 0;
+		       exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: IBV_EXP_SEND_WAIT_EN_LAST with opcode %#x",
+				  wr->exp_opcode) :
+		       0;
 }
 
 int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
@@ -177,18 +190,23 @@ int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 	switch (wr->exp_opcode) {
 	case IBV_EXP_WR_CQE_WAIT:
 		return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == qp->context && wr->task.cqe_wait.cq_count > 0 ?
-			       0 : exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: WAIT for %d completions: from 1 on, of a completion "
+			       0 : exp_refuse(qp->context, EINVAL,
+					      "ibv_exp_post_send: WAIT for %d completions: from 1 on, of a completion "
 					      "queue of this context", wr->task.cqe_wait.cq_count);
 	case IBV_EXP_WR_SEND_ENABLE:
 	case IBV_EXP_WR_RECV_ENABLE:
 		return wr->task.wqe_enable.qp && wr->task.wqe_enable.qp->context == qp->context &&
 				       wr->task.wqe_enable.wqe_count >= 0 ? 0 :
-			exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: ENABLE of %d requests: not negative, of a queue pair of this context",
+			exp_refuse(qp->context, EINVAL,
+				   "ibv_exp_post_send: ENABLE of %d requests: not negative, of a queue pair of this context",
 				   wr->task.wqe_enable.wqe_count);
 	case IBV_EXP_WR_BIND_MW:
-		if (!wr->bind_mw.mw || wr->bind_mw.mw->context != qp->context || wr->bind_mw.bind_info.exp_mw_access_flags > UINT32_MAX)
-			return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: BIND_MW of window %p, access %#lx: a window of this context is "
-					  "needed", (void *)wr->bind_mw.mw, (unsigned long)wr->bind_mw.bind_info.exp_mw_access_flags);
+		if (!wr->bind_mw.mw || wr->bind_mw.mw->context != qp->context ||
+		    wr->bind_mw.bind_info.exp_mw_access_flags > UINT32_MAX)
+			return exp_refuse(qp->context, EINVAL,
+					  "ibv_exp_post_send: BIND_MW of window %p, access %#lx: a window of this context is "
+					  "needed",
+					  (void *)wr->bind_mw.mw, (unsigned long)wr->bind_mw.bind_info.exp_mw_access_flags);
 		return check_not_last(qp, wr);
 	/* the provider checks the rest, if it has UMR */
 	case IBV_EXP_WR_UMR_FILL:
@@ -207,7 +225,8 @@ int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 int exp_check_task(struct ibv_context *ctx, const struct ibv_exp_task *task)
 {
 	if (!task->item.qp || task->item.qp->context != ctx)
-		return exp_refuse(ctx, EINVAL, "ibv_exp_post_task: a task of type %d for no queue pair of this context", task->task_type);
+		return exp_refuse(ctx, EINVAL, "ibv_exp_post_task: a task of type %d for no queue pair of this context",
+				  task->task_type);
 	switch (task->task_type) {
 	case IBV_EXP_TASK_SEND:
 		if (!task->item.send_wr)
@@ -221,7 +240,8 @@ int exp_check_task(struct ibv_context *ctx, const struct ibv_exp_task *task)
 		return 0;
 	case IBV_EXP_TASK_RECV:
 		if (!task->item.recv_wr || task->item.qp->srq)
-			return exp_refuse(ctx, EINVAL, "ibv_exp_post_task: a task of receives for queue pair %#x: %s", task->item.qp->qp_num,
+			return exp_refuse(ctx, EINVAL, "ibv_exp_post_task: a task of receives for queue pair %#x: %s",
+					  task->item.qp->qp_num,
 					  task->item.recv_wr ? "it has a shared receive queue" : "there are none");
 		for (const struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next)
 			if (wr->num_sge < 0 || (wr->num_sge && !wr->sg_list))

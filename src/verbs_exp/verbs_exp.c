@@ -229,7 +229,8 @@ int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, u
 	if (!ops)
 		return -(cq ? not_provided(__func__) : missing(__func__, NULL));
 	if (num_entries < 0 || (num_entries && !wc) || !wc_size)
-		return -ops->refuse(EINVAL, "ibv_exp_poll_cq: %d completions of %u bytes to %p", num_entries, wc_size, (void *)wc);
+		return -ops->refuse(EINVAL, "ibv_exp_poll_cq: %d completions of %u bytes to %p", num_entries, wc_size,
+				    (void *)wc);
 	if (wc_size == sizeof(*wc))
 		return ops->poll_cq(cq, num_entries, wc);
 	/* the caller was built with a shorter or longer struct ibv_exp_wc */

@@ -161,7 +161,8 @@ int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
 	int err;
 
 	if (!xrc_domain || !attr || !init_attr)
-		return result(exp_wrong(xrc_domain ? xrc_domain->context : NULL, "a domain, and room for attributes, are needed"));
+		return result(
+			exp_wrong(xrc_domain ? xrc_domain->context : NULL, "a domain, and room for attributes, are needed"));
 	qp = borrow(xrc_domain, xrc_qp_num, &ours);
 	err = qp ? ibv_query_qp(qp, attr, attr_mask, init_attr) : errno;
 	xrc_give_back(qp, ours);
@@ -210,8 +211,10 @@ int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		*at = r->next;
 	pthread_mutex_unlock(&mutex);
 	if (!r)
-		return result(exp_refuse(xrc_domain ? xrc_domain->context : NULL, EINVAL,
-					 "ibv_unreg_xrc_rcv_qp: this process is not registered for queue pair %#x of that domain", xrc_qp_num));
+		return result(
+			exp_refuse(xrc_domain ? xrc_domain->context : NULL, EINVAL,
+				   "ibv_unreg_xrc_rcv_qp: this process is not registered for queue pair %#x of that domain",
+				   xrc_qp_num));
 	/* The mutex is not held: ibv_destroy_qp waits for events of the queue pair to be acknowledged, and the thread that has
 	 * them may need the mutex. */
 	err = ibv_destroy_qp(r->qp);

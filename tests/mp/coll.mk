@@ -3,7 +3,7 @@ check_PROGRAMS += tests/mp/coll_correct tests/mp/coll_ranks_stopped
 tests_mp_coll_correct_SOURCES = tests/mp/coll_correct.c
 tests_mp_coll_correct_LDADD = libheddle.la
 tests_mp_coll_correct_LDFLAGS = $(NOWRAP)
-tests_mp_coll_ranks_stopped_SOURCES = tests/mp/coll_ranks_stopped.c
+tests_mp_coll_ranks_stopped_SOURCES = tests/mp/coll_ranks_stopped.c tests/mp/stopped.h
 tests_mp_coll_ranks_stopped_LDADD = libheddle.la
 tests_mp_coll_ranks_stopped_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_random
@@ -68,7 +68,7 @@ tests_mp_coll_death_LDADD = libheddle.la
 tests_mp_coll_death_LDFLAGS = $(NOWRAP)
 # What a rank leaves behind is read later, or never.
 check_PROGRAMS += tests/mp/coll_sc_staging
-tests_mp_coll_sc_staging_SOURCES = tests/mp/coll_sc_staging.c tests/mp/survivors.h
+tests_mp_coll_sc_staging_SOURCES = tests/mp/coll_sc_staging.c tests/mp/stopped.h tests/mp/survivors.h
 tests_mp_coll_sc_staging_LDADD = libheddle.la
 tests_mp_coll_sc_staging_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_sc_reduce

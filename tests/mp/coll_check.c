@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * With HEDDLE_CHECK=1: collectives whose ranks do not call the same fail on all of them, whatever one of them would have
- * noticed by itself, with a text that names the odd one; and the communicator is as good as before.
+ * With HEDDLE_CHECK=1: collectives that the ranks call with different arguments fail on all ranks, whether or not a rank would
+ * notice it without the check, with a text that names the odd rank; and the communicator can be used as before.
  *
- *     coll_check [lengths]		lengths: without HEDDLE_CHECK, on mailbox: what each rank notices by itself
- *     coll_check moved		the same on tasks, of every collective that they have
+ *     coll_check [lengths]     lengths: without HEDDLE_CHECK, on mailbox: the differences that ranks notice without the check
+ *     coll_check moved         the same on tasks, of every collective that runs as tasks
  */
 #include "standard.h"
 
 #include <stdbool.h>
 
-static int odd;			/* the rank that does something else */
+static int odd;			/* the rank whose arguments differ */
 static MPI_Comm comm;
 
-/* Of an intercommunicator's groups both. Rank: in MPI_COMM_WORLD. */
+/* Fails unless rc has this class and its text names the odd rank, in MPI_COMM_WORLD. Of an intercommunicator: at both groups. */
 static void expect(int rc, int class, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING], of_0[MPI_MAX_ERROR_STRING], name[32];
@@ -113,7 +113,7 @@ static void mismatches(void)
 	MPI_Op_free(&op);
 }
 
-/* What is right stays right: signatures, not counts and types, are compared. */
+/* Correct calls succeed: signatures are compared, not counts and types. */
 static void matches(void)
 {
 	int v[4] = { me, me, me, me }, w[4], root = np - 1;
@@ -150,7 +150,7 @@ static bool is_length(int rc)
 	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
 }
 
-/* What one rank makes of all inputs. */
+/* Collectives whose result has the input of every rank: a rank with the result has the error. */
 static void of_one(int n)
 {
 	int a[64] = { 0 }, b[128], root = (odd + 1) % np, rc;
@@ -164,7 +164,7 @@ static void of_one(int n)
 	CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
 }
 
-/* Lines carry their length. Several times: the first runs of a collective, and those by the short way. */
+/* Cells carry their length. Several times: the first runs of a collective, and the immediate ones. */
 static void lengths(void)
 {
 	int a[2] = { me, me }, b[2], is = me == odd;
@@ -184,7 +184,7 @@ static void lengths(void)
 	}
 }
 
-/* What comes from the odd rank, also through others, is shorter (2 elements for 3) or longer (4). */
+/* Data of the odd rank, also through other ranks, are shorter (2 elements for 3) or longer (4). */
 static void moved(int theirs)
 {
 	enum { ALLGATHER, ALLTOALL, GATHER, SCATTER, BCAST, ALLREDUCE, REDUCE, REDUCE_SCATTER, COLLS };
@@ -209,8 +209,8 @@ static void moved(int theirs)
 			wrong = me == root;
 			rc = waited(MPI_Igather(a, n, MPI_INT, b, n, MPI_INT, root, comm, &q), &q);
 			break;
-		case SCATTER:	/* from the odd one to all: from one with more than its receivers' parts, the
-				 * first may be right */
+		case SCATTER:	/* from the odd rank to all: if it sends more than its receivers expect, the first
+				 * part may be right */
 			wrong = !is;
 			rc = waited(MPI_Iscatter(a, n, MPI_INT, b, n, MPI_INT, odd, comm, &q), &q);
 			break;
@@ -231,7 +231,7 @@ static void moved(int theirs)
 		if (wrong ? !is_length(rc) : rc != MPI_SUCCESS)
 			test_fail(__FILE__, __LINE__, "collective %d, odd %d with %d: class %d", c % COLLS, odd, theirs,
 				  class_of(rc));
-		/* what comes behind is right */
+		/* the next collective succeeds */
 		CHECK_EQ(waited(MPI_Iallgather(&me, 1, MPI_INT, b, 1, MPI_INT, comm, &q), &q), MPI_SUCCESS);
 		for (int r = 0; r < np; r++)
 			CHECK_EQ(b[r], r);
@@ -241,8 +241,8 @@ static void moved(int theirs)
 	}
 }
 
-/* One mistake of all ranks that only some of them can refuse, for the argument is significant there alone: an error on each of
- * them, whose text has the mistake, and the next collective finds all ranks. */
+/* All ranks pass the same wrong argument, which is significant at some ranks only: each rank gets an error whose text names the
+ * argument, and the next collective finds all ranks. */
 static void on_all(int rc, int class, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING];
@@ -284,7 +284,7 @@ static void refused_somewhere(void)
 	on_all(MPI_Gather_init(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, MPI_INFO_NULL, &q), MPI_ERR_BUFFER,
 	       "invalid recvbuf");
 	CHECK(q == MPI_REQUEST_NULL);
-	/* whoever had nothing to refuse is told when the operation is complete */
+	/* a rank at which the argument is not significant gets the error when the operation completes */
 	if (me == root) {
 		on_all(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), MPI_ERR_BUFFER,
 		       "MPI_Igather: invalid recvbuf");
@@ -293,13 +293,13 @@ static void refused_somewhere(void)
 		on_all(waited(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), &q), MPI_ERR_BUFFER,
 		       "MPI_Igather: invalid recvbuf");
 	}
-	/* what all refuse is an error of each, by its own text */
+	/* an argument that all ranks refuse is an error of each, with its own text */
 	on_all(MPI_Bcast(a, -1, MPI_INT, root, comm), MPI_ERR_COUNT, "MPI_Bcast: invalid count -1");
 	MPI_Type_free(&loose);
 }
 
-/* Without HEDDLE_CHECK: a call that one rank's own arguments make an error has no effect on the communicator. That rank may
- * correct it and call again, and the others, which are in the same collective meanwhile, complete with it. */
+/* Without HEDDLE_CHECK: a call that fails by one rank's own arguments has no effect on the communicator. That rank may correct
+ * them and call again, and the other ranks, which are in the same collective meanwhile, complete with it. */
 static void corrected(void)
 {
 	int a[64] = { 0 }, b[64];

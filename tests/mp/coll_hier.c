@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocking collectives of ranks on several hosts (HOSTS, see hosts_played.c), which go in stages: within each host, between the
- * hosts' leaders, within each host. Every root, in place and not, types with holes, lengths on both sides of where stages end,
- * others outstanding meanwhile; ranks whose lengths differ, and whom the error names; communicators that are freed at once.
+ * Blocking collectives of ranks on several hosts (HOSTS, see hosts_played.c), which are hierarchical: within each host, between
+ * the hosts' leaders, within each host. Every root, in place and not, types with holes, lengths on both sides of the limit of
+ * hierarchical ones, other operations outstanding meanwhile; ranks whose lengths differ, and the rank that the error names;
+ * communicators that are freed at once.
  *
- *     coll_hier [ids]		ids: with no more context ids to be had
- *     coll_hier dies RANK COLL	rank RANK ends itself in collective no. COLL (of dies()); each survivor says that it was told
+ *     coll_hier [ids]            ids: with no more context ids to be had
+ *     coll_hier dies RANK COLL rank RANK ends itself in collective no. COLL (of dies()); each survivor
+ *     prints the error that it gets
  */
 #include "standard.h"
 
@@ -13,10 +15,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define LONGEST 3000		/* of int64: beyond where stages end */
+#define LONGEST 3000		/* int64_t elements: beyond the limit of hierarchical collectives */
 
 static MPI_Comm comm;
-static int *host_of;		/* each rank's */
+static int *host_of;		/* by rank */
 static int64_t *in, *out;
 
 static bool leads(int rank, int root)
@@ -77,7 +79,7 @@ static void reductions(int n, int root, int salt)
 	}
 }
 
-/* Elements with holes, which nobody else's bytes may get into. */
+/* Elements with holes, whose bytes must not change. */
 static void holes(int n, int root)
 {
 	struct { short value; int rank; } a[64], b[64];
@@ -125,7 +127,7 @@ static void data(void)
 
 	for (int k = 0; k < (int)(sizeof(lengths) / sizeof(*lengths)); k++)
 		for (int root = 0; root < np; root++) {
-			/* of these the messages are outstanding while the stages run, or later */
+			/* messages of these operations are outstanding while the hierarchical ones run, or later */
 			CHECK_EQ(MPI_Iallreduce(mine, all, 2, MPI_INT64_T, MPI_SUM, comm, &q[0]), MPI_SUCCESS);
 			CHECK_EQ(MPI_Ibarrier(comm, &q[1]), MPI_SUCCESS);
 			reductions(lengths[k], root, k);
@@ -138,7 +140,7 @@ static void data(void)
 		}
 }
 
-/* Nobody goes on before the last has come. */
+/* No rank returns from a barrier before the last rank has called it. */
 static void barrier(void)
 {
 	int64_t come[64];
@@ -148,7 +150,8 @@ static void barrier(void)
 
 		memset(come, 0, sizeof(come));
 		if (me != last) {
-			/* whoever is through says so to the last one, which comes when nobody has for a while */
+			/* a rank that has returned sends a message to the late rank, which calls when no message
+			 * has come for a while */
 			CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
 			MPI_Send(&word, 1, MPI_INT64_T, last, 5, comm);
 			continue;
@@ -170,8 +173,8 @@ static bool is_length(int rc)
 	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
 }
 
-/* Rank odd has one element less, or more, than the others. Whoever takes what has gone through a rank with an error has one,
- * too; nobody has wrong data, nobody waits, and the communicator goes on. */
+/* Rank `odd` has one element less, or more, than the other ranks. A rank whose data have passed a rank with an error has an
+ * error, too; no rank has wrong data or waits, and the communicator goes on. */
 static void lengths(int odd, int n, int theirs)
 {
 	int root = (odd + 1) % np, is = me == odd, rc;
@@ -198,8 +201,8 @@ static void lengths(int odd, int n, int theirs)
 	reductions(n, odd, 5);
 }
 
-/* The text of such an error names the rank in the program's communicator: of each host's first two ranks, the
- * second one to the first. */
+/* The error's text has the rank in the program's communicator: of each host's first two ranks, the second one sends the
+ * wrong length to the first. */
 static void names(void)
 {
 	for (int odd = 2; odd < np; odd++) {
@@ -212,7 +215,7 @@ static void names(void)
 				first = r, before++;
 		if (before != 1)
 			continue;
-		/* of a communicator's first ones messages are sent, which have a source */
+		/* the first collectives of a communicator are sent as messages, which have a source */
 		MPI_Comm_dup(MPI_COMM_WORLD, &c);
 		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
 		set_input(8, 0);
@@ -244,7 +247,7 @@ static void freed(void)
 	}
 }
 
-/* The ranks of a host cannot have a communicator: all goes by messages. */
+/* No context id is left for the node_comm: the collectives are not hierarchical. */
 static void without_ids(void)
 {
 	MPI_Comm *all = calloc(40000, sizeof(*all));
@@ -257,7 +260,7 @@ static void without_ids(void)
 	comm = all[n - 1];
 	data();
 	for (int i = 0; i < 3; i++) {
-		MPI_Comm_free(&all[--n]);	/* its id is taken by the next one, which has none left for its hosts' ranks */
+		MPI_Comm_free(&all[--n]);	/* the next communicator gets this context id, and its node_comm none */
 		CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &all[n]), MPI_SUCCESS);
 		CHECK_EQ(MPI_Barrier(all[n]), MPI_SUCCESS);
 		n++;
@@ -266,7 +269,7 @@ static void without_ids(void)
 		MPI_Comm_free(&all[--n]);
 		MPI_Comm_free(&all[--n]);
 		CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &all[n]), MPI_SUCCESS);
-		CHECK_EQ(MPI_Barrier(all[n]), MPI_SUCCESS);	/* these have the other one */
+		CHECK_EQ(MPI_Barrier(all[n]), MPI_SUCCESS);	/* its node_comm has the other one of the two freed ids */
 		MPI_Comm_free(&all[n]);
 		CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &all[n]), MPI_SUCCESS);
 		n++;
@@ -280,7 +283,7 @@ static void without_ids(void)
 	data();
 }
 
-/* One collective, time and again, until it fails. */
+/* Repeats a collective until it fails. Returns its error. */
 static int dies(int rank, int coll)
 {
 	int rc = MPI_SUCCESS, class;

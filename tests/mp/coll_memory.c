@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank finds no memory in the middle of a collective, at every place where it asks for some in turn, or its queue takes no
- * requests: it is told so, or goes on, and nobody waits for it for ever: the others have the result, or MPI_ERR_PROC_ABORTED.
+ * A rank finds no memory in the middle of a collective, at every place where it allocates some, or its queue takes no requests:
+ * the rank gets an error, or goes on, and no rank waits for ever: the other ranks have the result, or MPI_ERR_PROC_ABORTED.
  * Other communicators go on.
  *
  *     coll_memory [places]
@@ -15,10 +15,11 @@
 #include "collectives/select/select.h"
 #include "p2p/p2p.h"
 
-#define BLOCK 8000			/* so many are sent at once; five are more than what a process keeps for such calls */
+#define BLOCK 8000			/* bytes of a block that is sent at once; five blocks are more than the memory that a
+					 * process caches for such calls */
 
-static long left = -1;			/* pieces of memory until one is refused; -1: none is */
-static size_t never;			/* a piece of so many bytes always is */
+static long left = -1;			/* allocations until one is refused; -1: none is */
+static size_t never;			/* an allocation of so many bytes is always refused */
 
 __typeof__(malloc) __real_malloc, __wrap_malloc;
 __typeof__(calloc) __real_calloc, __wrap_calloc;
@@ -29,7 +30,7 @@ static bool is_refused(size_t n)
 	bool refused = (never && n == never) || (left >= 0 && left-- == 0);
 
 	if (refused)
-		errno = ENOMEM;		/* as malloc does: who asked may take its own error from there */
+		errno = ENOMEM;		/* as malloc does: the caller may use errno */
 	return refused;
 }
 
@@ -48,7 +49,8 @@ void *__wrap_aligned_alloc(size_t align, size_t n)
 	return is_refused(n) ? NULL : __real_aligned_alloc(align, n);
 }
 
-/* A message that comes before its receive needs memory, else the job ends; on a busy machine any message may come so early. */
+/* An unexpected message needs memory, else the job ends; on a busy machine any message may be unexpected. So these
+ * allocations are never refused. */
 __typeof__(hdl_buf_get) __real_hdl_buf_get, __wrap_hdl_buf_get;
 
 void *__wrap_hdl_buf_get(size_t n)
@@ -62,7 +64,7 @@ void *__wrap_hdl_buf_get(size_t n)
 	return p;
 }
 
-/* What a persistent one is made with comes from a pool. */
+/* The memory of a persistent request comes from a pool. */
 __typeof__(hdl_collective_init) __real_hdl_collective_init, __wrap_hdl_collective_init;
 
 int __wrap_hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *, void *), void (*put)(void *), void *arg,
@@ -118,7 +120,7 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case POSTED: return MPI_Allgather(in, 4, MPI_CHAR, out, 4, MPI_CHAR, c);
 	case PERSISTENT_V:
 		return start(MPI_Allgatherv_init(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
-	case PARCELS:		/* no messages: for one that comes too early there has to be memory */
+	case PARCELS:		/* no messages, since an unexpected one needs memory */
 		return start(MPI_Alltoallv_init(in, short_counts, at, MPI_CHAR, out, short_counts, at, MPI_CHAR, c,
 						MPI_INFO_NULL, &q),
 			     &q);
@@ -135,7 +137,7 @@ static int class_of(int rc)
 
 	MPI_Error_class(rc, &class);
 	MPI_Error_string(rc, text, &n);
-	/* nobody has died: whoever could not do its part is not said to have */
+	/* no rank has died, so the text must not name the rank that lacks memory as failed */
 	if (class == MPI_ERR_PROC_ABORTED && strstr(text, "has failed"))
 		test_fail(__FILE__, __LINE__, "%s", text);
 	n_told += strstr(text, "lives, and could not do its part") != NULL;
@@ -144,7 +146,7 @@ static int class_of(int rc)
 	return class;
 }
 
-/* A communicator's first collectives, which bring its queues up: each place where that asks for memory. */
+/* A communicator's first collectives, which bring its queues up: memory lacks at each place of the bring-up. */
 static int bring_up(int places, MPI_Op op, char *in, char *out)
 {
 	int refused = 0;
@@ -165,7 +167,7 @@ static int bring_up(int places, MPI_Op op, char *in, char *out)
 	return refused;
 }
 
-/* The barrier that is due among operations that do not synchronize finds none at all. */
+/* The slot barrier that is due among operations that do not synchronize finds no memory. */
 static void lack_barrier(size_t bytes)
 {
 	int last = MPI_SUCCESS, x = 0;
@@ -224,7 +226,7 @@ int main(int argc, char **argv)
 		MPI_Comm_free(&c);
 	}
 	if (hdl_executor_forced == HDL_FORCED_MAILBOX || hdl_executor_forced == HDL_FORCED_TASKS) {
-		/* nobody has had a barrier of this class before */
+		/* no barrier of this class has run before */
 		lack_barrier(sizeof(struct hdl_plan));
 		lack_barrier(sizeof(struct hdl_run));
 		CHECK(bring_up(6 * places, op, in, out) || me != np - 1);

@@ -43,7 +43,7 @@ struct op {
 struct thread {
 	pthread_t id;
 	int number, rounds;
-	uint64_t all, own;		/* states of what all ranks draw, and of what this one does */
+	uint64_t all, own;		/* states of the random numbers that all ranks draw alike, and of this rank's own */
 	struct op ops[OPS];
 	MPI_Comm comms[COMMS];
 	MPI_Datatype apart;		/* an int64 and a hole as long */
@@ -64,7 +64,7 @@ static unsigned draw_own(struct thread *t, unsigned below)
 	return (unsigned)(step(&t->own) % below);
 }
 
-/* What rank `from` gives in its block for rank `to` (0 where there is one block). */
+/* Returns element i of rank `from`'s block for rank `to` (0 where there is one block). */
 static int64_t value(const struct op *o, int from, int to, int i)
 {
 	return (int64_t)(mix((uint64_t)from << 40 ^ (uint64_t)to << 20 ^ (uint64_t)i ^ (uint64_t)o->rounds << 50 ^
@@ -105,13 +105,13 @@ static int neighbor(int edge)
 	return (me + (edge ? 1 : np - 1)) % np;
 }
 
-/* Who sends this rank's block b. */
+/* Returns the rank that sends this rank's block b. */
 static int sender(const struct op *o, int b)
 {
 	return o->kind == NEIGHBORS ? neighbor(b) : o->kind == SCATTERV ? o->root : b;
 }
 
-/* And which of its blocks that is. */
+/* Returns the number of that block at the sender. */
 static int its_block(const struct op *o, int b)
 {
 	return o->kind == NEIGHBORS ? b : o->kind == ALLGATHERV || o->kind == GATHERV ? 0 : me;
@@ -123,7 +123,7 @@ static int apart(const struct op *o)
 	return o->holes ? 2 : 1;
 }
 
-/* Where the block that this rank gives to `to` lies. */
+/* Returns the place of this rank's block for rank `to`. */
 static int64_t *given(struct op *o, int to)
 {
 	bool here = o->in_place && (o->kind != REDUCE || me == o->root) && (o->kind != GATHER || me == o->root);
@@ -304,7 +304,7 @@ static void complete(struct thread *t, struct op *o)
 		MPI_Test(&o->req, &flag, MPI_STATUS_IGNORE);
 }
 
-/* The same ones at all ranks, and a nonblocking one among them. */
+/* Starts operations, the same ones at all ranks, and a nonblocking one among them. */
 static void start_some(struct thread *t)
 {
 	bool which[OPS];
@@ -377,7 +377,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Of those with a root ranks run ahead, as far as they may. */
+/* Starts of operations with a root, in which ranks run ahead as far as they may. */
 static void stream(struct thread *t, int starts)
 {
 	for (int kind = 0; kind < KINDS; kind++) {
@@ -400,7 +400,7 @@ static void stream(struct thread *t, int starts)
 	}
 }
 
-/* Requests that are freed as soon as they are started go on to their end. Their buffers are somebody's until MPI_Finalize. */
+/* Requests that are freed as soon as they are started go on to their end. Their buffers must stay until MPI_Finalize. */
 static void forget(struct thread *t, struct op *all)
 {
 	for (int kind = 0; kind < KINDS; kind++) {

@@ -16,7 +16,7 @@
 
 #define MOST 4096
 #define BEFORE 20	/* calls, and one more: the first few of a communicator run on the host, and the executor's own barriers
-			 * fall between others */
+			 * come between other calls */
 
 static const char *shcactl;
 static int me, all;
@@ -87,7 +87,7 @@ static void waits(bool exchange, int bytes, int before)
 		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 	if (done)
 		memset(in, 0xee, (size_t)all * MOST);
-	/* what is freed may be another's memory at once */
+	/* freed memory may be allocated again at once */
 	if (persistent && done)
 		MPI_Request_free(&request);
 	if (persistent && done)
@@ -104,7 +104,7 @@ static void waits(bool exchange, int bytes, int before)
 		MPI_Request_free(&request);
 }
 
-/* What a stack had there, nobody finds any more. */
+/* Overwrites the stack memory of the frames that have returned. */
 static __attribute__((noinline)) void overwrite_stack(void)
 {
 	volatile char some[64 << 10];
@@ -113,7 +113,7 @@ static __attribute__((noinline)) void overwrite_stack(void)
 		some[i] = (char)0xee;
 }
 
-/* Pieces of which one is short, and has holes, so that it is packed somewhere, and others are long. */
+/* A v-collective with one short block with holes, which is packed, and long blocks. */
 static void unequal(void)
 {
 	int *counts = malloc(2 * (size_t)all * sizeof(int)), *at = counts + all;
@@ -149,7 +149,7 @@ static void unequal(void)
 	free(counts);
 }
 
-/* The communicator goes while a line of its waits. */
+/* The communicator is freed while a cell of its last collective is still to be sent. */
 static void freed(void)
 {
 	MPI_Request request;
@@ -169,7 +169,7 @@ static void freed(void)
 	check(false, 8, "freed while the port was down");
 }
 
-/* The same of a persistent one: its root has its buffer back, frees the request, and takes memory, before anything has left. */
+/* The same by a persistent request: its root completes, frees the request and allocates memory before any cell is sent. */
 static void unequal_persistent(void)
 {
 	int *counts = malloc(2 * (size_t)all * sizeof(int)), *at = counts + all, done = 0;
@@ -220,7 +220,7 @@ static void unequal_persistent(void)
 	free(counts);
 }
 
-/* Nothing is under way at the root but what it has left behind. */
+/* The root has no operation under way, only staged copies that are not sent. */
 static int left_behind(void)
 {
 	enum { LONG = 65536 };
@@ -233,7 +233,7 @@ static int left_behind(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 	port("down", "", "");
 	port("up", "(sleep 10;", ") &");
-	/* the others look when it is down */
+	/* the other ranks go on when the port is down */
 	if (me)
 		usleep(300000);
 	MPI_Error_class(MPI_Bcast(message, LONG, MPI_BYTE, 0, MPI_COMM_WORLD), &class);

@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators come and go, and what mailbox and tasks have of links and slots goes from one to the next.
+ * The cache of connected queues: communicators are made and freed, and the links and slots of mailbox and
+ * tasks go from one to the next.
  *
- *     coll_queue_cache count a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
- *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
- *     coll_queue_cache memory SHCACTL N a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one
- *     that has not, 16 coll_queue_cache mixed the first longer operation's turn comes on some ranks before a persistent one is
- *     made, on others behind it coll_queue_cache unfreed persistent ones that nobody frees are no device's memory any more when
- *     the program has ended coll_queue_cache spoiled an operation has an error on some ranks: they have no set to go on with
- *     where the others offer theirs coll_queue_cache again longer operations of which a rank had no memory for one communicator
- *     have it for the next coll_queue_cache other ranks offer different sets, which differ in what was run on them last: they
- *     begin anew alike coll_queue_cache other refused and one rank of three does not hear of it: it says so, and nobody waits
- *     for it coll_queue_cache given where the transport lacks memory, what is kept of communicators goes; who has gone on with
- *     one does without coll_queue_cache spares scratch that is kept for later takes no communicator's queues (the device has 64
- *     MiB: SHCA_RESERVE) coll_queue_cache many more communicators at a time than sets are kept coll_queue_cache random [N]
- *     [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
- *                                 operations outstanding; each rank begins the operations of several communicators in an order
- *                                 of its own, and lags behind at times. All data are checked.
+ *     coll_queue_cache count             a communicator of ranks that had one before creates no object of the device, and freeing
+ *                                        one destroys none (the verbs are counted). Two communicators at a time have two sets of
+ *                                        queues, communicators of some of the ranks their own.
+ *     coll_queue_cache memory SHCACTL N  a communicator that has offloaded takes at most N KiB of fabric and heap, another one 16
+ *     coll_queue_cache mixed             some ranks run the first longer operation before they make a persistent one, the other
+ *                                        ranks behind it
+ *     coll_queue_cache unfreed           the device has no memory of persistent operations that the program never freed, when the
+ *                                        program has ended
+ *     coll_queue_cache spoiled           an operation has an error on some ranks, which then offer no set where the other ranks
+ *                                        offer theirs
+ *     coll_queue_cache again             longer operations for which a rank lacked memory in one communicator work in the next
+ *     coll_queue_cache other             ranks offer different sets, by what ran on each set last: all ranks begin with a new set
+ *     coll_queue_cache other refused the same, and one rank of three does not get the message: that rank reports an error, and
+ *                                        no rank waits for it
+ *     coll_queue_cache given             when the transport lacks memory, cached queues are destroyed; a rank that was using them
+ *                                        goes on without
+ *     coll_queue_cache spares            cached scratch memory takes no communicator's queues (the device has 64
+ *                                        MiB: SHCA_RESERVE)
+ *     coll_queue_cache many              more communicators at a time than sets are cached
+ *     coll_queue_cache random [N] [SEED] N steps: communicators of several groups are made, used and freed while other ones are,
+ *                                        with operations outstanding, too; each rank begins the operations of several
+ *                                        communicators in an order of its own, and is late at times. All data are checked.
  *
  * HEDDLE_COLL_EXECUTOR forces mailbox or tasks from the first call on.
  */
@@ -81,7 +89,7 @@ static void use(MPI_Comm comm, int round)
 	}
 }
 
-/* A round of all of it: two communicators at a time, and one of some ranks, in an order of their own. */
+/* One round: two communicators at a time, and one of some of the ranks, made and freed in an order that depends on the round. */
 static void go_round(int round)
 {
 	MPI_Comm a, b, half;
@@ -101,7 +109,7 @@ static void go_round(int round)
 	CHECK_EQ(unmade, before);
 }
 
-/* What messages between two ranks take is there before anything is counted. */
+/* Allocates the memory of messages between ranks before the count begins. */
 static void warm_up(void)
 {
 	for (int i = 0; i < 400; i++)
@@ -132,7 +140,7 @@ static void count(void)
 
 #define MANY 16
 
-/* KiB of the fabric that this process has, by shcactl. */
+/* Returns KiB of the fabric that this process owns, by shcactl. */
 static long arena_kib(const char *shcactl)
 {
 	char command[512], line[1024];
@@ -153,8 +161,7 @@ static long arena_kib(const char *shcactl)
 	return kib;
 }
 
-/* What a communicator costs that has offloaded a reduction and a broadcast of 8 bytes, and barriers: KiB in
- * the fabric, and of heap. */
+/* Offloads a reduction and a broadcast of 8 bytes, and barriers. */
 static void use_little(MPI_Comm comm)
 {
 	for (int i = 0; i < 20; i++) {
@@ -201,10 +208,11 @@ static void bounded(const char *shcactl, long most)
 
 /* ---- both kinds of exchange ------------------------------------------------------------------------------------- */
 
-#define SMALL 20			/* more than may be under way at a time */
+#define SMALL 20			/* operations; more than HEDDLE_COLL_DEPTH allows at a time */
 #define LONGER 100
 
-/* One rank is late: what it begins can be posted at once, while the others' waits for it. */
+/* Rank `late` starts its operations later than the other ranks: they can be posted at once there, and wait
+ * for that rank elsewhere. */
 static void mix_one(MPI_Comm comm, int late)
 {
 	int64_t one = 1, many[LONGER], sum[SMALL], sums[LONGER], last = 0;
@@ -234,7 +242,7 @@ static void mix_one(MPI_Comm comm, int late)
 	MPI_Request_free(&start);
 }
 
-/* Communicators that are all there at a time: each has slots of its own, and none of longer operations. */
+/* Several communicators exist at a time: each has slots of its own, and none for longer operations. */
 static void mix_all(void)
 {
 	MPI_Comm comm[MANY];
@@ -247,7 +255,7 @@ static void mix_all(void)
 		MPI_Comm_free(&comm[i]);
 }
 
-/* One that has been started, and one that has not, with lines of all its starts. */
+/* Leaves two persistent operations, one that was started and one that was not, with cells for all their starts. */
 static void leave_some(void)
 {
 	static int64_t one = 1, sum;
@@ -319,11 +327,11 @@ static void try_again(void)
 	refuses = false;
 	before = asked;
 	use_longer(comm);
-	CHECK_EQ(asked, before);	/* the ranks do without as long as the communicator is there */
+	CHECK_EQ(asked, before);	/* as long as the communicator exists, its ranks do not ask for that memory again */
 	MPI_Comm_free(&comm);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	use(comm, 1);
-	CHECK_EQ(asked, before);	/* it has the set of the one before */
+	CHECK_EQ(asked, before);	/* the new communicator has the cached set of the freed one */
 	use_longer(comm);
 	CHECK(asked > before);
 	use(comm, 2);
@@ -331,7 +339,7 @@ static void try_again(void)
 	MPI_Comm_free(&comm);
 }
 
-/* These do not synchronize. */
+/* Bcasts, which do not synchronize the ranks. */
 static void cast(MPI_Comm comm, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -342,7 +350,7 @@ static void cast(MPI_Comm comm, int n)
 	}
 }
 
-/* So many receives of wire-ups on, one fails on this rank. 0: none. */
+/* The refused_recv-th next receive of a wire-up fails on this rank. 0: none. */
 static int refused_recv;
 
 __typeof__(hdl_irecv) __real_hdl_irecv, __wrap_hdl_irecv;
@@ -358,8 +366,8 @@ int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int s
 	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
 }
 
-/* refused: in the second Allgather of three ranks, rank 1 does not receive that all ranks offer different
- * queues; ranks 0 and 2 do. */
+/* refused: in the second Allgather of three ranks, rank 1 cannot receive the offers; ranks 0 and 2 learn that all ranks
+ * offer different queues. */
 static void offer_others(bool refused)
 {
 	for (int round = 0; round < 4; round++) {
@@ -381,8 +389,8 @@ static void offer_others(bool refused)
 
 bool lack_memory(void);			/* verbs_no_memory.c */
 
-/* Rank 1 leaves: it has done its part, and what it had of the communicator is gone. The root waits for rank 2 longer than it
- * would suspect a death. */
+/* Rank 1 has completed its part of a collective and calls MPI_Finalize, so its queues of the communicator are gone. The root
+ * waits for rank 2, longer than the time after which it checks the members' processes. */
 static void leave_early(MPI_Comm comm, bool persistent)
 {
 	int64_t x = me, all[64];
@@ -466,7 +474,7 @@ static void more_than_kept(void)
 struct op {
 	MPI_Request req;
 	int coll, root;
-	size_t n;			/* of int64, of a rank's block */
+	size_t n;			/* int64_t elements of a rank's block */
 	uint64_t seed;
 	int64_t *in, *out;
 };
@@ -474,7 +482,7 @@ struct op {
 static struct used {
 	MPI_Comm comm;			/* MPI_COMM_NULL: none */
 	int size, rank;
-	bool freed;			/* its operations are still under way */
+	bool freed;			/* freed while its operations are under way */
 	struct op op[OUTSTANDING];
 	int nops, started;
 } used[COMMS];
@@ -493,7 +501,7 @@ static size_t blocks(int coll, int size, bool out)
 	return many ? (size_t)size : 1;
 }
 
-/* Bcast and the like have one buffer for all. */
+/* Starts an operation. blocks_caller: by the blocking function. */
 static void begin(struct used *u, struct op *o, bool blocks_caller)
 {
 	size_t in = blocks(o->coll, u->size, false) * o->n, out = blocks(o->coll, u->size, true) * o->n;
@@ -533,7 +541,7 @@ static void begin(struct used *u, struct op *o, bool blocks_caller)
 	}
 }
 
-/* What element i of rank r's block of the result is. */
+/* Returns element i of block `block` of this rank's result. */
 static int64_t expected(const struct used *u, const struct op *o, int block, size_t i)
 {
 	int64_t x = 0;
@@ -568,7 +576,7 @@ static void verify(struct used *u, struct op *o)
 	free(o->out);
 }
 
-/* As it pleases this rank alone. */
+/* Random numbers of this rank alone. */
 static uint64_t own;
 
 static void lag(void)
@@ -602,7 +610,7 @@ static void finish(struct used *u)
 		u->comm = MPI_COMM_NULL;
 }
 
-/* The same on all ranks. */
+/* Makes a communicator, by numbers that are the same on all ranks. */
 static void make_one(struct used *u, uint64_t *common)
 {
 	int how = (int)(rnd(common) % 6);
@@ -627,11 +635,11 @@ static void choose_op(struct op *o, const struct used *u, uint64_t *common)
 	o->coll = (int)(rnd(common) % COLLS);
 	o->n = how < 20 ? 1 + rnd(common) % 6 : how < 28 ? 1 + rnd(common) % 128 : how < 31 ? 1 + rnd(common) % 1024 :
 		1 + rnd(common) % (MOST / 8);
-	/* the numbers are drawn alike where groups are of other sizes */
+	/* one number is drawn whatever the size of the group */
 	o->root = (int)(rnd(common) % 65536) % u->size;
 }
 
-/* Each communicator's operations in their order, the communicators in this rank's. */
+/* Starts the operations of each communicator in their order, and the communicators in an order of this rank's own. */
 static void start_all(void)
 {
 	for (;;) {
@@ -662,7 +670,7 @@ static void step(uint64_t *common)
 		for (int i = (int)(rnd(common) % OUTSTANDING); i && used[c].comm != MPI_COMM_NULL; i--)
 			choose_op(&used[c].op[used[c].nops++], &used[c], common);
 	start_all();
-	/* with what was begun on it under way, or not */
+	/* with or without operations under way */
 	if (rnd(common) % 4 == 0) {
 		MPI_Comm comm = u->comm;
 
@@ -706,7 +714,7 @@ static const struct hdl_queues *queues_of(MPI_Comm comm)
 	return cc->queues[0];
 }
 
-/* Long operations, whose scratch the ranks keep for the next ones. */
+/* Runs long operations, whose scratch memory the ranks cache. */
 static void keep_scratch(void)
 {
 	enum { LONG = 8 << 20 };
@@ -721,8 +729,8 @@ static void keep_scratch(void)
 	free(buffer);
 }
 
-/* The last rank takes all memory of the fabric that is left, and begins to create each communicator's queues before the other
- * ranks do, which keep scratch: their scratch becomes its queues. */
+/* The last rank allocates the free memory of the fabric, and begins each communicator's bring-up before the other ranks, which
+ * have cached scratch memory: they must give it back, so that the last rank's queues fit. */
 static void lack(void)
 {
 	enum { COMMS_MADE = 40, PIECES = 4096 };
@@ -760,7 +768,7 @@ static void lack(void)
 		MPI_Comm_free(&c[i]);
 }
 
-/* What long operations leave to the next ones would fill the device. Each communicator has queues all the same. */
+/* The cached scratch memory of long operations would fill the device. Each communicator must get queues all the same. */
 static void spares(void)
 {
 	enum { WORDS = 500 };

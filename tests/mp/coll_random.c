@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random collectives against a serial reference: every collective of chapter 6 and those of neighbors, in every form (blocking,
- * nonblocking, persistent, each with int and large counts), on groups, intercommunicators and topologies, several at a time,
- * with types of holes, in place, with all operations on all types. All ranks draw the same numbers, so that each knows what
- * it has to get; every byte of a receive buffer is looked at.
+ * Random collectives against a serial reference: every collective of chapter 6 and the neighbor collectives, in every form
+ * (blocking, nonblocking, persistent, each with int and large counts), on groups, intercommunicators and topologies, several at
+ * a time, with types with holes, in place, with all operations on all types. All ranks draw the same numbers, so that each rank
+ * knows its expected result; every byte of a receive buffer is checked.
  *
- *     coll_random [batches [seed [only]]]      only: names of collectives, one after the other, as in "gatherv,scan"
+ *     coll_random [batches [seed [only]]]
  *
- * What failed says with which seed and batch.
+ * only: names of collectives, with commas in between, as in "gatherv,scan"
+ *
+ * A failure is printed with seed and batch.
  */
 #include "mpi_test.h"
 
@@ -27,7 +29,7 @@ enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 static uint64_t seed, state;
 static long batch;
 
-static unsigned draw(unsigned below)	/* the same on all ranks */
+static unsigned draw(unsigned below)	/* Returns a random number below `below`, the same on all ranks */
 {
 	return (unsigned)(rnd(&state) % below);
 }
@@ -36,15 +38,15 @@ static unsigned draw(unsigned below)	/* the same on all ranks */
 
 #define EDGES 64
 
-/* A group, its remote one (or itself), and whom this process sends to and hears from. */
+/* A communicator, its local and remote group (of an intracommunicator the same), and this process's neighbors. */
 struct place {
 	MPI_Comm comm;
 	bool inter, topo;
-	int rank, size;			/* in the own group */
+	int rank, size;			/* in the local group */
 	int peers;			/* the ranks that roots and lists name */
-	bool first;			/* in the first of both groups */
+	bool first;			/* this process is in the first of both groups */
 	int nto, nfrom;
-	/* neighbors: what is sent along edge e is (e, 0); so each end knows what the other one means */
+	/* neighbors. The block that is sent along edge e is piece (e, 0), so that both ends compute the same bytes */
 	int to[EDGES], from[EDGES], to_edge[EDGES], from_edge[EDGES];
 };
 
@@ -76,7 +78,7 @@ static bool place_inter(struct place *p)
 	return true;
 }
 
-/* Edge: what leaves rank r in direction k is r * 64 + k. */
+/* The edge that leaves rank r in direction k has number r * 64 + k. */
 static void place_grid(struct place *p)
 {
 	int n = 1 + (int)draw(3), dims[3] = { 0 }, periods[3];
@@ -174,7 +176,7 @@ static void make_types(void)
 	MPI_Type_contiguous(2, MPI_INT, &types[1]);
 	MPI_Type_vector(2, 1, 3, MPI_INT, &types[2]);
 	MPI_Type_create_resized(MPI_INT, 0, 8, &types[3]);
-	MPI_Type_create_hindexed_block(1, 1, eight, MPI_INT, &one);	/* begins elsewhere */
+	MPI_Type_create_hindexed_block(1, 1, eight, MPI_INT, &one);	/* a lower bound that is not 0 */
 	MPI_Type_create_resized(one, 0, 16, &types[4]);
 	MPI_Type_free(&one);
 	for (int t = 0; t < TYPES; t++) {
@@ -189,9 +191,10 @@ static void make_types(void)
 #define PIECES	64
 #define GUARD	0x5a
 
-struct list {			/* an argument list */
+struct list {			/* the arguments of one side: pieces of a send or receive buffer */
 	int n, type;
-	int who[PIECES], other[PIECES], len[PIECES];	/* whose data, for whom; ints of it */
+	/* by piece: the rank or edge that sends it, the one that receives it, its ints */
+	int who[PIECES], other[PIECES], len[PIECES];
 	MPI_Aint at[PIECES];		/* bytes */
 	int ci[PIECES], di[PIECES], kind[PIECES];
 	MPI_Count cl[PIECES];
@@ -237,7 +240,7 @@ static int word(const struct op *o, int who, int other, int i)
 		     (uint64_t)i * 7919);
 }
 
-/* Piece k of the list into an image of its buffer. */
+/* Writes piece k of the list into an image of its buffer. */
 static void put(const struct op *o, const struct list *l, int k, char *image)
 {
 	int t = l->kind[k], n = l->len[k], position = 0, *packed = malloc(sizeof(int) * (size_t)(n + 1));
@@ -249,7 +252,7 @@ static void put(const struct op *o, const struct list *l, int k, char *image)
 	free(packed);
 }
 
-/* n pieces; each has its place, in another order than that of the ranks if it has a displacement. */
+/* Gives each piece its place: in a random order if there are displacements, else in the order of the ranks. */
 static void lay_out(struct list *l, bool vector, bool own_types)
 {
 	int most = 0;
@@ -282,7 +285,7 @@ static void add(struct list *l, int who, int other, int len)
 	l->len[l->n++] = len;
 }
 
-/* Ints of a piece: the same number for all, or one that depends on both ends. */
+/* Returns the ints of a piece: the same number for all, or one that depends on both ends. */
 static int length(const struct op *o, bool vector, int from, int to, bool both_ways)
 {
 	uint64_t h = both_ways ? mix((uint64_t)(from < to ? from : to)) + mix((uint64_t)(from < to ? to : from)) * 3 :
@@ -293,7 +296,7 @@ static int length(const struct op *o, bool vector, int from, int to, bool both_w
 	return o->units ? 2 * (int)(mix(h + (uint64_t)o->id) % (unsigned)(o->units / 2 + 1)) : 0;
 }
 
-/* Names of ranks beyond one's own group: so that both sides of an intercommunicator say the same. */
+/* Numbers of ranks that are unique over both groups of an intercommunicator, so that both sides compute the same bytes. */
 static int own_name(const struct place *p, int r)
 {
 	return p->inter && !p->first ? 100 + r : r;
@@ -377,7 +380,7 @@ static void plan_movement(struct op *o)
 	o->expect = room(o->recv.bytes);
 }
 
-/* Before each start: what is sent, and what has to come; what nobody sends stays. */
+/* Before each start: writes the send buffer and the expected receive buffer. Bytes that no rank sends must stay. */
 static void load_movement(struct op *o)
 {
 	struct list *s = &o->send, *r = &o->recv;
@@ -393,7 +396,7 @@ static void load_movement(struct op *o)
 			put(o, r, k, o->expect);
 	if (!o->in_place)
 		return;
-	/* one's own contribution stands where it will be */
+	/* in place: the rank's own contribution stands at its place in the receive buffer */
 	for (int k = 0; k < r->n; k++) {
 		struct list own = *r;
 		int mine = own_name(o->p, o->p->rank);
@@ -416,7 +419,7 @@ enum { AS_INT, AS_FLOAT, AS_DOUBLE, AS_LONG_DOUBLE, AS_BOOL, AS_PAIR };
 
 static const struct row {
 	MPI_Datatype type;
-	int class, as, size;		/* size: of a number in it */
+	int class, as, size;		/* size: bytes of a number in the element */
 } rows[] = {
 	{ MPI_INT, INTEGER, AS_INT, 4 }, { MPI_LONG, INTEGER, AS_INT, sizeof(long) }, { MPI_SHORT, INTEGER, AS_INT, 2 },
 	{ MPI_UNSIGNED, INTEGER, AS_INT, 4 }, { MPI_UNSIGNED_SHORT, INTEGER, AS_INT, 2 },
@@ -437,7 +440,8 @@ static const struct row {
 
 static const struct {
 	MPI_Op op;
-	int classes;			/* those of section 6.9.2, and what others accept: LETTER, logical ones on ADDRESS */
+	int classes;			/* classes of section 6.9.2, and beyond it what other MPIs accept: LETTER, logical
+					 * operations on ADDRESS */
 } predefined[] = {
 	{ MPI_SUM, INTEGER | REAL | COMPLEX | ADDRESS | LETTER }, { MPI_PROD, INTEGER | REAL | COMPLEX | ADDRESS | LETTER },
 	{ MPI_MAX, INTEGER | REAL | ADDRESS | LETTER }, { MPI_MIN, INTEGER | REAL | ADDRESS | LETTER },
@@ -448,7 +452,7 @@ static const struct {
 };
 #define NOPS ((int)(sizeof(predefined) / sizeof(predefined[0])))
 
-/* Affine maps modulo a prime: a program's operation that does not commute, on pairs of ints, once with a hole in between. */
+/* Affine maps modulo a prime: a user-defined operation that does not commute, on pairs of ints, also with a hole in between. */
 #define PRIME 10007
 static MPI_Datatype map_types[2];
 static MPI_Op map_ops[3];
@@ -516,7 +520,7 @@ static void number(char *at, int as, int size, uint64_t h)
 	}
 }
 
-/* Element i of what rank `who` contributes. */
+/* Writes element i of the contribution of rank `who`. */
 static void element(const struct op *o, char *at, int who, int i)
 {
 	uint64_t h = (uint64_t)(unsigned)word(o, who, 0, i);
@@ -529,7 +533,7 @@ static void element(const struct op *o, char *at, int who, int i)
 		((int *)at)[t == map_types[1] ? 2 : 1] = (int)(h / 97 % 89);
 	} else if (rows[o->row].as != AS_PAIR) {
 		number(at, rows[o->row].as, rows[o->row].size, h);
-		/* of other products the order of the factors tells whether a zero is negative */
+		/* in products of complex numbers in general, the order of the factors decides whether a zero is negative */
 		if (rows[o->row].class == COMPLEX && o->op == MPI_PROD)
 			memset(at + o->extent / 2, 0, (size_t)o->extent / 2);
 		else if (rows[o->row].class == COMPLEX)
@@ -579,7 +583,7 @@ static void plan_reduction(struct op *o)
 	o->gets = root;
 	o->gives = o->kind != REDUCE || !p->inter || o->root >= 0;
 	o->elements = o->mine = n;
-	/* both groups of an intercommunicator deal out as much */
+	/* the blocks of both groups of an intercommunicator must have the same sum */
 	if (o->kind == REDUCE_SCATTER_BLOCK && p->inter) {
 		int a = p->size, b = p->peers;
 
@@ -715,8 +719,7 @@ static void call(struct op *o)
 	}
 }
 
-/* ---- drawing, running, looking
- * ----------------------------------------------------------------------------------------------- */
+/* ---- drawing, running, looking ----------------------------------------------------------------------------------- */
 
 static bool is_reduction(enum kind k)
 {
@@ -786,13 +789,13 @@ static void look(const struct op *o)
 	size_t n = o->recv.bytes, at = 0;
 
 	if (is_reduction(o->kind) && o->in_place && o->kind >= REDUCE_SCATTER && o->kind <= REDUCE_SCATTER_BLOCK)
-		n = (size_t)o->mine * (size_t)o->extent;	/* behind it stands what was reduced */
+		n = (size_t)o->mine * (size_t)o->extent;	/* in place, the input stands behind the result */
 	if (is_reduction(o->kind) && o->row >= 0 && rows[o->row].as == AS_LONG_DOUBLE) {
 		for (; at < n && (o->recv.buf[at] == o->expect[at] || at % sizeof(long double) >= LONG_DOUBLE_BYTES); at++)
 			;
 		n = at < n;
 	} else if (is_reduction(o->kind) && o->row >= 0 && rows[o->row].as == AS_PAIR) {
-		/* pairs have holes, of which nothing is said */
+		/* pairs have holes, whose bytes are undefined */
 		for (size_t e = 0; e < n / (size_t)o->extent && at == 0; e++) {
 			char a[32], b[32];
 			int pa = 0, pb = 0;
@@ -822,7 +825,7 @@ static void look(const struct op *o)
 
 #define AT_ONCE 6
 
-/* Waits for what is under way, in an order of this rank's own, and some of it together. */
+/* Waits for the active operations, in an order of this rank's own, for some of them in one call. */
 static void complete(struct op *ops, int n, uint64_t *own)
 {
 	MPI_Request reqs[AT_ONCE];
@@ -845,7 +848,7 @@ static void complete(struct op *ops, int n, uint64_t *own)
 	}
 }
 
-/* In an order of this rank's own (section 6.13). */
+/* Starts persistent operations in an order of this rank's own (section 6.13). */
 static void start_persistent(const struct op *ops, int n, int round, bool together, uint64_t *own)
 {
 	MPI_Request start[AT_ONCE] = { MPI_REQUEST_NULL };

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stopped.h"
+
 static int me, all;
 static int32_t *pids;
 
@@ -47,22 +49,6 @@ static void too_late(int sig)
 	if (write(2, text, sizeof(text) - 1) < 0)
 		_exit(2);
 	_exit(1);
-}
-
-static bool is_stopped(int32_t pid)
-{
-	char path[64], line[512], *state;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "r");
-	if (!f)
-		return false;
-	if (!fgets(line, sizeof(line), f))
-		line[0] = 0;
-	fclose(f);
-	state = strrchr(line, ')');
-	return state && state[1] == ' ' && state[2] == 'T';
 }
 
 static void others_stopped(void)

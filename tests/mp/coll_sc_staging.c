@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "stopped.h"
 #include "survivors.h"
 
 enum { REDUCE, SCAN, BCAST, SCATTER, KINDS };
@@ -258,21 +259,6 @@ static void many(int comms)
 		fail("the staged copies take more memory than their limit");
 	free(buf);
 	free(comm);
-}
-
-static bool is_stopped(pid_t pid)
-{
-	char path[64], line[512] = "", *state;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if ((f = fopen(path, "re"))) {
-		if (!fgets(line, sizeof(line), f))
-			line[0] = 0;
-		fclose(f);
-	}
-	state = strrchr(line, ')');
-	return state && state[1] == ' ' && state[2] == 'T';
 }
 
 /* Forks a process that continues the stopped reader half a second after it has stopped. Returns its pid, or -1. */

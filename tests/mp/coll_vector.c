@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of pieces whose lengths no rank knows all of: from nothing to more than a message that is sent at once, each side
- * with a type of its own; many of them outstanding, blocking ones between; in place; blocking ones in a row, on several
- * communicators. And lengths that do not fit each other, across the border between a line and a message: the receiver has the
- * error, at each start of a persistent one, nobody else, and nobody waits.
+ * v-collectives: no rank knows the lengths of all blocks. Lengths from nothing to more than an eager message, each side with a
+ * type of its own; many operations outstanding, blocking ones between; in place; blocking ones in a row, on several
+ * communicators. And lengths that do not match, on both sides of the limit of a mailbox cell: the receiver has the error, at
+ * each start of a persistent operation, no other rank has, and no rank waits.
  *
- *     coll_vector [rounds [seed [fit|long]]]     fit: no lengths that do not fit, for which ranks may wait on the host executor
- *                                                 long: pieces of many MiB, too, of which a turn of progress copies a part
+ *     coll_vector [rounds [seed [fit|long]]]
+ *
+ * fit: no lengths that do not match, for which ranks may wait on the host executor
+ * long: also blocks of many MiB, of which a turn of progress copies a part
  */
 #include <stdbool.h>
 
@@ -15,16 +17,16 @@
 #include <sched.h>
 #include <unistd.h>
 
-#define MOST 20			/* outstanding: more than HEDDLE_COLL_DEPTH */
+#define MOST 20			/* outstanding operations: more than HEDDLE_COLL_DEPTH */
 
 static const int lengths[] = { 0, 1, 7, 8, 48, 49, 1000, 1023, 1024, 1025, 1072, 1073, 2048, 8192, 8193, 20000, 70000 };
 #define LENGTHS ((int)(sizeof(lengths) / sizeof(lengths[0])))
 #define LONGEST 70000
 
 static uint64_t seed;
-static bool in_a_row;		/* blocking ones, of one sort for a while, whose pieces nearly all fit a line */
+static bool in_a_row;		/* blocking operations, of one kind for a while, most of whose blocks fit a cell */
 
-/* Of what rank `from` has for rank `to` in operation n. Often nothing, mostly short. */
+/* Returns the length of rank `from`'s block for rank `to` in operation n: often 0, mostly short. */
 static int length_of(int n, int from, int to)
 {
 	uint64_t x = mix(seed ^ mix((uint64_t)n << 32 ^ (uint64_t)from << 16 ^ (uint64_t)to));
@@ -39,7 +41,7 @@ static char byte_of(int n, int from, int to, int i)
 	return (char)mix(seed ^ (uint64_t)n * 977 ^ (uint64_t)from << 40 ^ (uint64_t)to << 50 ^ (uint64_t)i << 8);
 }
 
-/* Bytes with a hole behind each: so that one side's type has nothing in common with the other one's. */
+/* Bytes with a hole behind each, so that the types of both sides differ in all but the signature. */
 static MPI_Datatype holes;
 
 struct op {
@@ -55,7 +57,8 @@ enum { ALLTOALLV, ALLTOALLW, ALLGATHERV, GATHERV, SCATTERV, IN_PLACE, KINDS };
 
 #define PLACE (2 * LONGEST)
 
-/* Whose length counts: of what all get alike no receiver is special; a root's others have nothing. */
+/* Returns the length of a block by the kind of operation: a block that all ranks receive has one length; with a root, only
+ * blocks to or from the root have bytes. */
 static int between(const struct op *o, int from, int to)
 {
 	if (o->kind == ALLGATHERV)
@@ -83,7 +86,7 @@ static void begin(struct op *o, int n, bool blocking)
 	o->n = n;
 	o->kind = (int)(mix(seed + (uint64_t)(in_a_row ? n / 12 : n)) % KINDS);
 	o->root = (int)(mix(seed * 3 + (uint64_t)(in_a_row ? n / 5 : n)) % (uint64_t)np);
-	o->far_out = mix(seed * 5 + (uint64_t)(n * 64 + me)) % (in_a_row ? 9 : 3) == 0;	/* each rank as it likes */
+	o->far_out = mix(seed * 5 + (uint64_t)(n * 64 + me)) % (in_a_row ? 9 : 3) == 0;	/* by rank: each draws its own */
 	o->far_in = o->kind != IN_PLACE && mix(seed * 7 + (uint64_t)(n * 64 + me)) % (in_a_row ? 9 : 3) == 0;
 	for (int r = 0; r < np; r++) {
 		int scale = o->kind == ALLTOALLW ? 1 : o->far_in ? 2 : 1;
@@ -194,7 +197,7 @@ static void drop(struct op *o)
 	free(o->stypes);
 }
 
-/* Some are outstanding, a blocking one comes behind them, and they end in any order. */
+/* Several operations are outstanding, then a blocking one is called, and the waits come in any order. */
 static void rounds_of(int rounds)
 {
 	struct op ops[MOST];
@@ -221,8 +224,7 @@ static void rounds_of(int rounds)
 		drop(&ops[i]);
 }
 
-/* Nothing is outstanding on their communicator, as a rule, and no rank waits for another one longer than it has to. Ranks are
- * late, each at times of its own. */
+/* Blocking operations, mostly with none outstanding on their communicator. Each rank is late at times of its own. */
 static void row_of(int times)
 {
 	uint64_t mine = mix(seed * 13 + (uint64_t)me);
@@ -277,8 +279,9 @@ static int class_of(int code)
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 static const char *const forms[] = { "blocking", "nonblocking", "persistent" };
 
-/* Rank 0 sends rank 1 `sent` bytes, who expects `room`; all else fits, and a line of two bytes: a persistent one that none fits
- * is the host's, on which what is nothing at one end only is waited for. */
+/* Rank 0 sends `sent` bytes to rank 1, which expects `room`. All other blocks match and have two bytes, so that they fit
+ * a cell: a persistent operation of which no block fits a cell is the host's, which waits for a block that is empty at one end
+ * only. */
 static void misfit(MPI_Comm comm, int sent, int room, enum form form)
 {
 	int *counts = calloc((size_t)np * 4, sizeof(int)), *displs = counts + np, *rcounts = displs + np, code;
@@ -320,7 +323,7 @@ static void misfit(MPI_Comm comm, int sent, int room, enum form form)
 	free(out);
 }
 
-/* What rank 1 has for itself is longer than its place: it has the error, and nobody else. */
+/* Rank 1's block for itself is longer than its place: rank 1 alone has the error. */
 static void own_misfit(MPI_Comm comm)
 {
 	char in[64 * 4], out[64 * 4];
@@ -349,7 +352,7 @@ static void misfits(void)
 
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-	for (int i = 0; i < 8; i++)	/* the host runs the first ones */
+	for (int i = 0; i < 8; i++)	/* the first operations of a communicator run on the host */
 		MPI_Barrier(comm);
 	for (int a = 0; a < 6; a++)
 		for (int b = 0; b < 6; b++) {
@@ -364,7 +367,7 @@ static void misfits(void)
 
 #define BLOCK ((4 << 20) + 12345)
 
-/* Longer than what a turn of progress copies; with holes at either end, or none. */
+/* Blocks longer than a turn of progress copies; with holes at either end, or none. */
 static void long_ones(void)
 {
 	int *counts = calloc((size_t)np * 2, sizeof(int)), *displs = counts + np;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies whose group is to have an intercommunicator with another group; the leaders reach each other by a communicator
- * without it. One leader has its error elsewhere, and does not come before the others have been told: neither the group that
- * has the dead rank waits for the leader of the other one, nor that for the group whose end it cannot see. To be run with
- * heddlerun --on-death=continue.
+ * A rank dies while its group makes an intercommunicator with another group; the leaders reach each other by a communicator
+ * without that rank. One leader fails elsewhere, and does not call the constructor before the other ranks have got their error:
+ * neither the group of the dead rank waits for the leader of the other group, nor that group for the one whose death it cannot
+ * see. Run with heddlerun --on-death=continue.
  *
- *     comm_leader_link_death CASE LATER		4 ranks, of which the last one dies
+ *     comm_leader_link_death CASE LATER     4 ranks, of which the last one dies
  *
- * CASE: lost: rank 0, of the group without the dead, does not come. waits: the same, and the dead one dies in the constructor,
- * when its part is done; alone: rank 0 has had no error either. whole: ranks 1 and 2 do not come, and rank 0 waits for rank 1;
- * early: it does so before they are told. LATER: comes: who did not come does so when the others have been told, with the same
- * tag, and is told; stays: it never does. In the end the leaders make one of themselves: after "comes" with the same tag.
+ * CASE: lost: rank 0, of the group without the dead rank, does not call. waits: the same, and the rank dies in the constructor,
+ * when its part is done; alone: rank 0 has had no error either. whole: ranks 1 and 2 do not call, and rank 0 waits for rank 1;
+ * early: it does so before they get the error. LATER: comes: the absent ranks call when the other ranks have got the error, with
+ * the same tag, and get it, too; stays: they never call. In the end the leaders make an intercommunicator of themselves: after
+ * "comes" with the same tag.
  *
  *     comm_leader_link_death accept|connect
  *
- * A member of the communicator dies while its root waits at its port, where nobody comes, or at one whose process does not
- * accept. Each survivor prints a line.
+ * A member of the communicator dies while its root waits at its port, to which no process connects, or at the port of a process
+ * that does not accept. Each survivor prints a line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 
 enum { DEAD = 3, TAG = 7 };
 static int me;
-static MPI_Comm part, leaders;	/* rank 0; ranks 1, 2, 3. Ranks 0 and 1 */
+static MPI_Comm part, leaders;	/* part: of rank 0, of ranks 1, 2 and 3; leaders: of ranks 0 and 1 */
 
 static void fail(const char *what, int rc)
 {
@@ -49,7 +50,7 @@ static int create(MPI_Comm local, int tag, MPI_Comm *inter)
 	return MPI_Intercomm_create(local, 0, leaders, !me, tag, inter);
 }
 
-/* See survivors.h. The file is gone when all have it. */
+/* Returns the counters of survivors.h; the file is removed when all ranks have mapped it. */
 static int *counters(void)
 {
 	char name[] = "/tmp/comm_leader_link_death.XXXXXX";
@@ -65,7 +66,7 @@ static int *counters(void)
 	return met;
 }
 
-/* Rank 0 is in a constructor, and what it has sent lies here. */
+/* Waits until rank 0 is in the constructor, and its messages are here, unexpected. */
 static void linger(const int *first)
 {
 	int flag;
@@ -78,8 +79,8 @@ static void linger(const int *first)
 	}
 }
 
-/* Everybody is in the constructor, or is told of the death by a message that does not come, unless it asks for none. first: not
- * before rank 0 is there; or NULL. */
+/* comes: this rank calls the constructor, which must fail. Else, if `asks`, a receive from the dead rank must fail. first: not
+ * NULL: after rank 0 has called. */
 static void begin(bool comes, bool asks, bool dies_inside, int *first)
 {
 	MPI_Comm inter;
@@ -100,7 +101,8 @@ static void begin(bool comes, bool asks, bool dies_inside, int *first)
 		must_be_told("a message from the dead", MPI_Recv(&got, 1, MPI_INT, DEAD, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
 }
 
-/* Two groups of one. Rank 0 comes first, and its words lie there a while: both know of the death, so that it waits. */
+/* An intercommunicator of two groups of one rank. Rank 0 calls first, and its messages stay unexpected for a while: both ranks
+ * know of the death, so rank 0 waits. */
 static void go_on(int tag, int *first)
 {
 	MPI_Comm inter, merged;
@@ -120,7 +122,8 @@ static void go_on(int tag, int *first)
 	MPI_Comm_free(&inter);
 }
 
-/* accepts: all do. Else rank 1 has the port, and rank 0 connects, with the dead one alone: it has to look for itself. */
+/* accepts: all ranks call MPI_Comm_accept. Else rank 1 has the port, and rank 0 connects with the dead rank as the only other
+ * member: rank 0 must notice the death itself. */
 static void at_port(bool accepts, int *met)
 {
 	char name[MPI_MAX_PORT_NAME] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Spawned processes, parents and children in one program: dpm_spawn CASE [arguments]. The children are this program with
- * CASE "child" and what their parents want of them. dpm_spawn.sh says what each case has to print and to exit with.
+ * Spawned processes, parents and children in one program: dpm_spawn CASE [arguments]. The children are this program with CASE
+ * "child" and the name of their part. dpm_spawn.sh has each case's expected output and exit code.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -259,14 +259,14 @@ static void child_report(const char *text)
 	MPI_Comm_disconnect(&parent);
 }
 
-/* The file by which parents tell children with which they have no communicator to go on. */
+/* Returns the name of the file by which parents let children go on with which they have no communicator. */
 static const char *alone_file(char name[4096])
 {
 	snprintf(name, 4096, "%s/dpm-alone.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getppid());
 	return name;
 }
 
-/* The launcher knows what all ranks have reported to it: a question and its answer come behind that. */
+/* Returns when the launcher has processed all earlier reports of the ranks: by a question, whose answer comes behind them. */
 static void reported_to_launcher(void)
 {
 	char port[MPI_MAX_PORT_NAME];
@@ -382,7 +382,7 @@ static void case_meet(void)
 	}
 }
 
-/* What rank 0 of the children reports to rank 0. */
+/* Fails unless rank 0 of the children reports this text. */
 static void reported(MPI_Comm inter, const char *text)
 {
 	char got[4096] = "";
@@ -448,7 +448,7 @@ static void case_path(void)
 	MPI_Info_free(&info);
 }
 
-/* Processes whose parent is the launcher. */
+/* Returns the number of processes whose parent is the launcher. */
 static int of_launcher(void)
 {
 	char path[300];
@@ -739,7 +739,7 @@ static long memory(int pid)
 	return kib;
 }
 
-/* What stays of each spawn: no descriptor, and less than MOST_KIB of memory. */
+/* Each spawn must leave no descriptor, and less than MOST_KIB of memory. */
 static void case_loop(int times)
 {
 	enum { WARM = 10, MOST_KIB = 16, BACKLOG_KIB = 2048 };	/* BACKLOG_KIB: of children that have just ended */
@@ -774,7 +774,7 @@ static void case_loop(int times)
 	}
 }
 
-/* The children or the parents end in the middle: how, the exit code tells. */
+/* The children or the parents end in the middle; the exit code shows which end counted. */
 static void case_ends(const char *how)
 {
 	char file[4096];
@@ -791,7 +791,7 @@ static void case_ends(const char *how)
 		inter = connected_again(children(2, (char[]){ "again" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0), 0);
 	} else if (!strcmp(how, "aborted")) {
 		inter = children(2, (char[]){ "abort" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
-	} else if (!strcmp(how, "alone")) {		/* a job of its own: its failure ends nobody else */
+	} else if (!strcmp(how, "alone")) {		/* a job of its own: its failure ends no other process */
 		inter = children(2, (char[]){ "alone" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 		MPI_Comm_disconnect(&inter);
 		reported_to_launcher();

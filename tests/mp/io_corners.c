@@ -151,8 +151,7 @@ static void test_beyond(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- representations whose extents are not known
- * ------------------------------------------------------------------------------- */
+/* ---- representations whose extents are not known ----------------------------------------------------------------- */
 
 static int extent_code, extent_bytes;
 
@@ -189,8 +188,7 @@ static void test_extents(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- collective buffering
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- collective buffering ---------------------------------------------------------------------------------------- */
 
 /* A striping unit that is longer than the data: one round, and one file domain with data. */
 static void test_striping(void)
@@ -239,8 +237,7 @@ static void test_no_extent(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- close
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- close ------------------------------------------------------------------------------------------------------- */
 
 static MPI_File handled_file;
 static int handled, handled_class;
@@ -314,8 +311,7 @@ static void test_close(void)
 	meet(sync_comm);
 }
 
-/* ---- threads
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 /* An access that waits for a lock keeps no other one waiting, not even one that begins at once behind. One CPU, and
  * SCHED_BATCH, by which a thread that is woken does not run ahead of the one that wakes it: both accesses are there when an

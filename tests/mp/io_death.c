@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies while all access a file collectively: every survivor's access ends with MPI_ERR_PROC_ABORTED, and MPI_File_close
- * ends. To be run with heddlerun --on-death=continue.
+ * A rank dies while all ranks access a file collectively: every survivor's access ends with MPI_ERR_PROC_ABORTED, and
+ * MPI_File_close returns. Run with heddlerun --on-death=continue.
  *
- *     io_death RANK CASE FILE PATH [after] FILE: see survivors.h; after: µs in which the rank dies, else in a pause of its own
+ *     io_death RANK CASE FILE PATH [after]     FILE: see survivors.h; after: microseconds after which the rank dies; without it,
+ *                                              the rank dies in a pause between accesses
  *
  * Cases: write, read (collective), iwrite (nonblocking), ordered, sync
  */

@@ -67,8 +67,7 @@ static void check_block(MPI_File f, MPI_Offset at, uint64_t seed)
 	VERIFY(v, BLOCK, seed);
 }
 
-/* ---- independent
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- independent ------------------------------------------------------------------------------------------------- */
 
 static int write_one(MPI_File f, MPI_Offset at, const void *v, int nonblocking)
 {
@@ -105,8 +104,7 @@ static void test_independent(int nonblocking)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- collective
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- collective -------------------------------------------------------------------------------------------------- */
 
 enum form { BLOCKING, NONBLOCKING, SPLIT, FORMS };
 
@@ -210,8 +208,7 @@ static void test_own_blocks(int form)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- the shared pointer
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the shared pointer ------------------------------------------------------------------------------------------ */
 
 /* Records at the shared pointer until there is no space: each one that was written is there once. */
 static void test_shared(void)
@@ -258,8 +255,7 @@ static void test_shared(void)
 	free(written);
 }
 
-/* ---- sizes
- * -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static void test_preallocate(void)
 {

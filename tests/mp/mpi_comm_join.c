@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_comm_join PATH SIDE [die | lose | leave | apart | port | first | strangers |
- * full | unanswered | visits N]. Side 0 listens on sockets in the file system (PATH.RANK), side 1 connects. Both have as many
- * ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together. port: instead, the jobs
- * connect by a port of side 0's last rank, several times. first: the same, once; the jobs may have different sizes, and side 0
- * sends to all of side 1 as soon as it can. strangers: the same, of one rank each, while others come to the port who are no
- * processes of MPI, or fall silent. unanswered: one job alone, whose first rank has a port and accepts late, or never.
- * HEDDLE_CONNECT_TIMEOUT has to be short. visits: the same, N times, each time with another job: the script looks at what side 0
- * still has of those that have ended. full: rank 1 of side 0 cannot name one more job: no rank of either gets an
- * intercommunicator, and none waits for ever. die: of side 1 every rank ends itself then, and side 0 goes on without them.
- * leave: it calls MPI_Finalize, though side 0 waits for it. lose: only the leaders join; side 1's last rank ends itself in the
- * middle of what all ranks do together; all others are told, and call MPI_Finalize. apart: most ranks never send each other
- * anything, and side 1 calls MPI_Finalize when side 0 has ended.
+ * Two jobs connect: mpi_comm_join PATH SIDE [MODE]. Side 0 listens on sockets in the file system (PATH.RANK), side 1 connects.
+ * Both jobs have as many ranks, and rank r of each calls MPI_Comm_join with rank r of the other. Then the leaders'
+ * intercommunicator becomes one of all ranks. Modes:
+ *
+ *     port         no sockets: side 1 connects to a port of side 0's last rank, several times
+ *     first        connects to a port once; the jobs may have different sizes, and side 0 sends to all of side 1 at once
+ *     strangers    jobs of one rank connect to a port, to which clients connect that are no MPI processes, or that fall silent
+ *     unanswered   one job, whose first rank has a port and accepts late, or never. HEDDLE_CONNECT_TIMEOUT has to be short
+ *     visits N     connects to a port N times, each time another job: the script looks at what is left at side
+ *                  0 of those that ended
+ *     full         rank 1 of side 0 has no process number left for another job: no rank of either job gets an intercommunicator,
+ *                  and every call returns
+ *     die          all ranks of side 1 are killed when connected, and side 0 goes on without them
+ *     leave        side 1 calls MPI_Finalize while side 0 waits for a message of side 1
+ *     lose         only the leaders join; side 1's last rank is killed during a collective of both jobs: all other ranks get an
+ *                  error, and call MPI_Finalize
+ *     apart        most ranks exchange no message, and side 1 calls MPI_Finalize when side 0 has ended
  */
 #include <errno.h>
 #include <limits.h>
@@ -49,7 +54,7 @@ static void must(int ok, const char *what)
 	MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-/* A connected socket. Who connects tries until the other one listens, for half a minute. */
+/* Returns a socket that is connected to this rank's partner. Side 1 tries to connect for half a minute. */
 static int meet(const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -76,7 +81,7 @@ static int value(int from_side, int from, int i)
 	return from_side * 1000003 + from * 101 + i;
 }
 
-/* Messages of some lengths to a rank of an intercommunicator's other group, and from it. */
+/* Exchanges messages of several lengths with rank `peer` of the remote group, which calls it, too. */
 static void talk(MPI_Comm inter, int peer, int my_rank, int tag)
 {
 	static const int lengths[] = { 0, 1, 30, 3000, 40000, LARGE };
@@ -167,7 +172,7 @@ static void groups(MPI_Comm all)
 	MPI_Group_free(&again);
 }
 
-/* An intercommunicator of all ranks of both jobs. */
+/* Traffic on an intercommunicator of all ranks of both jobs; frees it. */
 static void together(MPI_Comm inter)
 {
 	MPI_Comm all, turned;
@@ -192,7 +197,7 @@ static void together(MPI_Comm inter)
 	MPI_Comm_disconnect(&inter);
 }
 
-/* All ranks of both jobs, by the leaders' intercommunicator. */
+/* Returns an intercommunicator of all ranks of both jobs. pair: of the two leaders, significant there only. */
 static MPI_Comm leaders_meet(MPI_Comm pair)
 {
 	MPI_Comm peers = MPI_COMM_NULL, inter;
@@ -258,13 +263,13 @@ static void by_port(const char *path)
 		tell_name(path, name);
 	} else if (me == root) {
 		hear_name(path, name);
-		/* a secret that is none: sent away, and the port goes on */
+		/* a wrong secret: the port refuses this connection and goes on */
 		snprintf(wrong, sizeof(wrong), "%.*s1", (int)strlen(name) - 1, name);
 		wrong[strlen(wrong) - 1] ^= wrong[strlen(wrong) - 1] == name[strlen(name) - 1] ? 3 : 0;
 	}
 	if (side)
 		refuses(comm, wrong, 0);
-	for (int i = 0; i < 3; i++) {		/* the names matter at the roots alone */
+	for (int i = 0; i < 3; i++) {		/* names are significant at the roots only */
 		if (side)
 			MPI_Comm_connect(me == root ? name : NULL, MPI_INFO_NULL, root, MPI_COMM_WORLD, &inter);
 		else
@@ -278,14 +283,14 @@ static void by_port(const char *path)
 	MPI_Comm_free(&comm);
 }
 
-/* Each visitor is sent enough to be given a ring, as it gives one. */
+/* Side 0 accepts `times` jobs, one after the other. Each exchanges so much with side 0 that both give each other a ring. */
 static void visits(const char *path, int times)
 {
 	char name[MPI_MAX_PORT_NAME] = "";
 	MPI_Comm inter, all;
 	int n, v;
 
-	/* the connection between ranks of this job is there before the first visitor: it is none of what a visitor leaves */
+	/* connects the ranks of this job before the first visitor, so that this memory does not count as a visitor's */
 	MPI_Comm_size(MPI_COMM_WORLD, &n);
 	for (int i = 0; i < 100; i++)
 		MPI_Sendrecv(&me, 1, MPI_INT, (me + 1) % n, 1, &v, 1, MPI_INT, (me + n - 1) % n, 1, MPI_COMM_WORLD,
@@ -310,7 +315,8 @@ static void visits(const char *path, int times)
 	}
 }
 
-/* Nobody may be sent anything before it knows the sender: kinds that send without asking would lose it. */
+/* A rank must not be sent a message before it knows the sender's address: kinds that send without a connection
+ * would lose the message. */
 static void first_messages(const char *path)
 {
 	char name[MPI_MAX_PORT_NAME] = "";
@@ -328,7 +334,7 @@ static void first_messages(const char *path)
 	else
 		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
 	MPI_Comm_remote_size(inter, &n);
-	/* the last ones hear last of the others */
+	/* the ranks that learn last of side 0 come first */
 	for (int r = n - 1; !side && r >= 0; r--)
 		MPI_Send(&r, 1, MPI_INT, r, 1, inter);
 	for (int r = 0; r < n; r++) {
@@ -363,7 +369,7 @@ static int dial(int number)
 	return s;
 }
 
-/* How many bytes come before the other end closes. */
+/* Reads until the peer closes. Returns the number of bytes; closes the socket. */
 static int heard_until_end(int s)
 {
 	char buf[256];
@@ -385,8 +391,8 @@ struct proxy {
 	int listens, number;
 };
 
-/* Between a visitor and the port: passes on what both say of themselves, but the visitor's verdict is not heard: as if it had
- * been stopped there. Only then the visitor goes on. */
+/* Thread between a client and the port: passes on both hellos and descriptions, but not the client's verdict, as if the client
+ * had been stopped there. The port gives up; then the client goes on. */
 static void *proxy(void *arg)
 {
 	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello;
@@ -414,7 +420,7 @@ static void *proxy(void *arg)
 	return NULL;
 }
 
-/* Who goes between has the last word kept from the port: nobody may take this for a meeting. */
+/* The port does not get the client's verdict (proxy): neither side may return an intercommunicator. */
 static void fall_silent(const char *name, int number)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -434,7 +440,7 @@ static void fall_silent(const char *name, int number)
 	close(p.listens);
 }
 
-/* Neither side of a socket is left waiting where the other one speaks something else. */
+/* MPI_Comm_join with a peer of another protocol returns an error, and sends this end's hello. */
 static void join_garbage(void)
 {
 	char garbage[64] = "SSH-2.0-";
@@ -456,7 +462,7 @@ static void *accepts(void *name)
 	return NULL;
 }
 
-/* A thread that waits there is woken. */
+/* MPI_Close_port wakes a thread that waits in MPI_Comm_accept. */
 static void close_under_accept(void)
 {
 	char name[MPI_MAX_PORT_NAME];
@@ -469,7 +475,7 @@ static void close_under_accept(void)
 	pthread_join(thread, NULL);
 }
 
-/* A visitor that comes a second behind this rank, and is heard however long that takes: with a wrong secret it is told so. */
+/* Forks a client that connects a second later and waits without a limit: the port must answer its wrong secret. */
 static pid_t come_behind(int number)
 {
 	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello = { .magic = 0x31746d6c64646568u }, said;
@@ -496,7 +502,8 @@ static void strangers(const char *path)
 		tell_name(path, name);
 		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
 		MPI_Comm_disconnect(&inter);
-		/* both are at the door, and one of them waits behind the other's meeting for longer than who says nothing may */
+		/* both clients have connected by now, and the second waits behind the first one's handshake for longer than
+		 * a silent client may */
 		nanosleep(&(struct timespec){ .tv_sec = 2 }, NULL);
 		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
 		MPI_Comm_disconnect(&inter);
@@ -510,13 +517,14 @@ static void strangers(const char *path)
 		join_garbage();
 		hear_name(path, name);
 		must(sscanf(name, "heddle:%*[^:]:%d", &number) == 1, "the port's number");
-		/* nobody is told anything who has not said the secret; and who says nothing does not hold the port for ever */
+		/* the port sends nothing to a client that has not sent the secret, and closes the connection of a silent one */
 		s = dial(number);
 		CHECK(write(s, garbage, sizeof(garbage)) == sizeof(garbage));
 		CHECK(heard_until_end(s) == 0);
 		CHECK(heard_until_end(dial(number)) == 0);
 		fall_silent(name, number);
-		/* so many, one behind the other, would take longer than this test has; some have begun to say who they are */
+		/* clients that fall silent, half of them within their hello; one time-out after the other would take
+		 * longer than this test has */
 		for (int i = 0; i < 14; i++) {
 			s = dial(number);
 			if (i % 2)
@@ -536,7 +544,7 @@ static void strangers(const char *path)
 	MPI_Comm_disconnect(&inter);
 }
 
-/* Of a job with so many ranks that this process has no numbers left. Its process cannot be reached. */
+/* Connects to a made-up job of so many ranks that this process has no process numbers left. There is no such process. */
 static void meet_the_largest_job(void)
 {
 	struct {
@@ -554,7 +562,7 @@ static void meet_the_largest_job(void)
 	MPI_Comm none = MPI_COMM_NULL;
 	int s[2], a[2];
 
-	/* how they begin, this process says itself */
+	/* the magic number is taken from this process's own hello */
 	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, a) && !shutdown(a[1], SHUT_WR) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s),
 	     "socketpair");
 	MPI_Comm_join(a[0], &none);
@@ -597,7 +605,8 @@ static void full(const char *path)
 
 struct server {
 	int listens;
-	int closes;			/* as soon as it has heard something; else it says nothing until the visitor leaves */
+	int closes;			/* closes the connection behind the first byte; false: sends nothing until
+					 * the client closes */
 };
 
 static void *no_port(void *arg)
@@ -625,7 +634,8 @@ static MPI_Info seconds(const char *timeout)
 	return info;
 }
 
-/* All ranks of comm are told so; port and info matter at the root, the last one. word: in what the root is told. */
+/* MPI_Comm_connect fails at all ranks of comm with class `want`; name and info are significant at the root, the last rank. word:
+ * must stand in the root's error text. */
 static void not_connected(MPI_Comm comm, const char *name, const char *timeout, int want, const char *word)
 {
 	MPI_Comm none = (MPI_Comm)&comm;
@@ -648,7 +658,7 @@ static void not_connected(MPI_Comm comm, const char *name, const char *timeout, 
 		MPI_Info_free(&info);
 }
 
-/* A server that is none, on a port of its own, under the name of another one. */
+/* A connect to a name whose port number is that of a server which is no MPI process. */
 static void by_no_port(MPI_Comm comm, int is_root, const char *name, int closes, const char *timeout)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -673,7 +683,7 @@ static void by_no_port(MPI_Comm comm, int is_root, const char *name, int closes,
 	}
 }
 
-/* Between a visitor and the port: the port's last word takes longer than the visitor's timeout. */
+/* Thread between a client and the port: the port's verdict arrives later than the client's timeout. */
 static void *slow_word(void *arg)
 {
 	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello;
@@ -698,7 +708,7 @@ static void *slow_word(void *arg)
 	return NULL;
 }
 
-/* Who has been accepted does not give up any more: the other side has a communicator with it. */
+/* A client that has sent its own verdict must not time out: the port may have an intercommunicator with it by then. */
 static void accepted_slowly(const char *name, MPI_Comm comm)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -771,7 +781,7 @@ static void unanswered(void)
 		if (is_root)
 			must(!kill(pid, SIGCONT), "continuing the server");
 	}
-	/* those who have given up are none: the next one is served */
+	/* clients that have given up do not count: the port serves the next one */
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (np == 2)
 		accepted_slowly(name, comm);
@@ -789,7 +799,7 @@ static void unanswered(void)
 	MPI_Comm_free(&comm);
 }
 
-/* Ranks that never exchange anything look each other up, for a receive that is cancelled. */
+/* Ranks that exchange no message look each other up, for a receive that is cancelled. */
 static void apart(MPI_Comm pair, int fd)
 {
 	MPI_Comm inter = leaders_meet(pair);
@@ -807,7 +817,7 @@ static void apart(MPI_Comm pair, int fd)
 		CHECK(!read(fd, &c, 1));	/* the other process has the socket open until it ends */
 }
 
-/* The other job has ended, or will. */
+/* The other job has ended or is about to: operations with it fail, and this job's go on. */
 static void survive(MPI_Comm pair)
 {
 	int v = 1, sum, rc, class, n;
@@ -829,7 +839,7 @@ static void survive(MPI_Comm pair)
 	MPI_Comm_free(&pair);
 }
 
-/* One rank of the other job, or of this one, ends; who is told tells the others. */
+/* The last rank of side 1 is killed. The ranks that learn of it make the other ranks' collectives fail, too. */
 static void lose(MPI_Comm inter)
 {
 	int rank, sum, rc = 0, class = 0, one = 1;
@@ -895,7 +905,7 @@ int main(int argc, char **argv)
 	}
 	fd = meet(argv[1]);
 	MPI_Comm_join(fd, &pair);
-	/* the socket is the program's again, and quiet */
+	/* the socket is the program's again, and has no bytes left */
 	CHECK(write(fd, "x", 1) == 1 && read(fd, &(char){ 0 }, 1) == 1);
 	if (argc > 3 && !strcmp(argv[3], "apart")) {
 		apart(pair, fd);
@@ -918,7 +928,7 @@ int main(int argc, char **argv)
 		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
 		goto end;
 	}
-	if (dies && side) {	/* when nobody waits for anything any more */
+	if (dies && side) {	/* when no rank waits for another any more */
 		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
 		MPI_Barrier(MPI_COMM_WORLD);
 		raise(SIGKILL);

@@ -224,7 +224,7 @@ static void inter_parts(MPI_Comm inter, int nl, const int *local, int nr, const 
 	MPI_Group g, part;
 	MPI_Comm c;
 
-	/* odd places of each side; then the others; who has no partner gets none */
+	/* odd places of each side; then the even ones; a rank without a partner gets MPI_COMM_NULL */
 	MPI_Comm_rank(inter, &lr);
 	MPI_Comm_split(inter, lr % 2, -lr, &c);
 	for (int i = nl - 1; i >= 0; i--)
@@ -282,7 +282,7 @@ static void inter_by_hardware(MPI_Comm inter, int nl, const int *local, int nr, 
 		CHECK_INTER(c, n, l, m, r);
 		MPI_Comm_free(&c);
 	}
-	/* what the ranks are bound to is for the launcher to say; no rank waits, and who has a part has one with a partner */
+	/* the parts depend on the launcher's bindings; no rank waits, and a part has a partner part */
 	MPI_Comm_split_type(inter, MPI_COMM_TYPE_HW_UNGUIDED, lr, MPI_INFO_NULL, &c);
 	if (c != MPI_COMM_NULL) {
 		MPI_Comm_remote_size(c, &m);
@@ -291,7 +291,7 @@ static void inter_by_hardware(MPI_Comm inter, int nl, const int *local, int nr, 
 	}
 }
 
-/* Arguments that only the leader looks at: all ranks are told, none waits. */
+/* Arguments that are significant at the leader only: all ranks get the error, none waits. */
 static void inter_refused(void)
 {
 	MPI_Comm c;
@@ -302,7 +302,7 @@ static void inter_refused(void)
 	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_WORLD, 0, MPI_COMM_NULL, 0, 3, &c)), MPI_ERR_COMM);
 	CHECK_EQ(class_of(MPI_Intercomm_create_from_groups(world, np - 1, world, 0, "tests.overlap", MPI_INFO_NULL,
 							   MPI_ERRORS_RETURN, &c)), MPI_ERR_GROUP);
-	/* and nothing of it is left behind */
+	/* the refused call leaves no message behind */
 	MPI_Comm_dup(MPI_COMM_WORLD, &c);
 	meet(c);
 	MPI_Comm_free(&c);
@@ -357,7 +357,7 @@ static void inter(void)
 	MPI_Comm_free(&mine);
 }
 
-/* The groups have used as many context ids, and made as many agreements, as each likes. */
+/* The groups have used different numbers of context ids, and made different numbers of agreements. */
 static void inter_of_unlike(void)
 {
 	int n[2], ranks[2][16], mine_of = me % 2;
@@ -410,7 +410,7 @@ static int hint(MPI_Comm c, const char *key)
 	return !strcmp(value, "true");
 }
 
-/* Those that are given hold; those of the original do not; what is unknown does not appear. */
+/* Given hints hold; those of the original communicator do not; unknown ones are not returned. */
 static void hints(void)
 {
 	static const char key[] = "mpi_assert_allow_overtaking";
@@ -483,7 +483,7 @@ static int part(int type, MPI_Info info, int key)
 	return size;
 }
 
-/* The implementation tells by which kind of resource it has split; all ranks of a part are told the same. */
+/* The info has the kind of resource of the split, the same one at all ranks of a part. */
 static void unguided(void)
 {
 	char type[MPI_MAX_INFO_VAL], of_first[MPI_MAX_INFO_VAL];

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What comes back with MPI_ERRORS_RETURN, from real peers. */
+/* Errors that calls return with MPI_ERRORS_RETURN, with peers of the job. */
 static void returned(void)
 {
 	char text[MPI_MAX_ERROR_STRING], buf[100];
@@ -38,7 +38,7 @@ static void returned(void)
 	}
 }
 
-/* Until the job's standard error has this line; then it has this one, too. */
+/* Waits until the job's standard error has `line`; fails unless it has `other`, too. */
 static void see(const char *path, const char *line, const char *other)
 {
 	char text[16384];
@@ -66,7 +66,8 @@ static void see_report(const char *path)
 	see(path, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD", "in MPI_Recv");
 }
 
-/* Rank 0 is in MPI_Finalize, and rank 1 has not received what rank 0 has sent and does not wait for: until rank 0 says so. */
+/* Rank 0 is in MPI_Finalize, and rank 1 has not received a message that rank 0 has sent without waiting for it:
+ * until rank 0 reports it. */
 static void unreceived(const char *path)
 {
 	char buf[100] = "";
@@ -263,7 +264,7 @@ static int cannot_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 	return 77;
 }
 
-/* What a program's function returns is a code like any other: only the call can say where it is from. */
+/* The code that a program's callback returns is passed on: only the call's name in the text shows its origin. */
 static void leave_attribute(void)
 {
 	int keyval;

@@ -40,7 +40,7 @@ static void sendrecv_replace(void)
 		VERIFY(buf, n, seed_of(left, me, i + 9, n));
 		free(buf);
 	}
-	/* to nobody and from nobody */
+	/* MPI_PROC_NULL at both ends */
 	int v = 17;
 	MPI_Sendrecv_replace(&v, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &s);
 	CHECK_EQ(v, 17);
@@ -87,7 +87,7 @@ static void isendrecv(void)
 	}
 }
 
-/* Section 3.8.4 speaks of a send or a receive: what is both goes on as if nothing had been asked. */
+/* Section 3.8.4 allows cancelling a send or a receive only: an MPI_Isendrecv goes on as if MPI_Cancel had not been called. */
 static void isendrecv_is_not_cancelled(void)
 {
 	int got = -1, flag = 1, class = MPI_SUCCESS;
@@ -118,7 +118,7 @@ static void matched_probe(void)
 		int n = sizes[i];
 		char *first = message(me, right, 1, n), *second = message(me, right, 2, n), *in = malloc(n + 1);
 
-		/* Two alike: the second one is found while the first is matched and not received. */
+		/* Two equal messages: a probe finds the second one while the first is matched and not received. */
 		MPI_Isend(first, n, MPI_BYTE, right, 7, MPI_COMM_WORLD, &send[0]);
 		MPI_Isend(second, n, MPI_BYTE, right, 7, MPI_COMM_WORLD, &send[1]);
 		MPI_Mprobe(left, 7, MPI_COMM_WORLD, &m, &s);
@@ -158,8 +158,8 @@ static void matched_probe(void)
 	CHECK_STATUS(s, MPI_PROC_NULL, MPI_ANY_TAG, 0);
 }
 
-/* A synchronous send completes when its message is received, not when it is matched by a probe: both are allowed to
- * count; what is not is that its data is lost when the communicator goes first. */
+/* A synchronous send may complete when its message is matched by a probe, or when it is received. Its data must not be
+ * lost when the communicator is freed before. */
 static void matched_outlives_comm(void)
 {
 	MPI_Comm comm;
@@ -244,7 +244,7 @@ static void persistent(int mode, int n)
 		CHECK(r[0] != MPI_REQUEST_NULL && r[1] != MPI_REQUEST_NULL);
 		VERIFY(in, n, seed_of(left, me, round, n));
 	}
-	/* An active one that is freed completes all the same. */
+	/* An active persistent request that is freed completes all the same. */
 	MPI_Start(&r[0]);
 	fill(out, n, seed_of(me, right, 77, n));
 	meet(sync_comm);
@@ -255,7 +255,7 @@ static void persistent(int mode, int n)
 	MPI_Wait(&r[0], MPI_STATUS_IGNORE);
 	VERIFY(in, n, seed_of(left, me, 77, n));
 	MPI_Request_free(&r[0]);
-	meet(sync_comm);		/* what was sent has arrived */
+	meet(sync_comm);		/* the message has arrived */
 	if (mode == BUFFERED) {
 		void *p;
 
@@ -268,7 +268,7 @@ static void persistent(int mode, int n)
 	free(out);
 }
 
-/* Section 3.7.3: an inactive request is as a null one, and stays what it is. */
+/* Section 3.7.3: completion calls treat an inactive request as MPI_REQUEST_NULL, and it stays inactive. */
 static void inactive(void)
 {
 	int v = 0, index, flag, count, indices[2];
@@ -316,7 +316,7 @@ static void inactive(void)
 		if (!round)
 			MPI_Recv_init(&v, 1, MPI_INT, left, 5, MPI_COMM_WORLD, &r[0]);
 	}
-	/* beside an active one it is passed over */
+	/* an inactive request beside an active one is skipped */
 	int out = me;
 	MPI_Request both[2] = { r[0], MPI_REQUEST_NULL };
 	MPI_Irecv(&v, 1, MPI_INT, left, 6, MPI_COMM_WORLD, &both[1]);
@@ -331,7 +331,7 @@ static void inactive(void)
 
 /* ---- section 3.6 --------------------------------------------------------------------------------------- */
 
-/* With what the standard says is room for so many messages, so many fit, whatever their order of leaving. */
+/* A buffer of the size that the standard gives for n messages has room for n messages, in whatever order they leave. */
 static void buffered(MPI_Comm comm, int on_comm, int automatic)
 {
 	enum { N = 6 };
@@ -342,7 +342,7 @@ static void buffered(MPI_Comm comm, int on_comm, int automatic)
 	MPI_Request r;
 
 	for (int i = 0; i < N; i++)
-		bytes += len[i] + MPI_BSEND_OVERHEAD;	/* what MPI_Pack_size says of bytes is their number */
+		bytes += len[i] + MPI_BSEND_OVERHEAD;	/* MPI_Pack_size of bytes is their number */
 	buffer = malloc(bytes + misaligned);
 	if (automatic)
 		bytes = 0;
@@ -427,7 +427,7 @@ static void buffer_is_circular(void)
 		char *out = message(me, right, i, units[i] * UNIT);
 
 		if (i == 2) {
-			/* Synchronous: what was received before is known to have left. */
+			/* Synchronous: the received message has left the buffer by then. */
 			MPI_Recv(in, 4 * UNIT, MPI_BYTE, left, 0, sync_comm, MPI_STATUS_IGNORE);
 			VERIFY(in, 4 * UNIT, seed_of(left, me, 0, 4 * UNIT));
 			meet(sync_comm);

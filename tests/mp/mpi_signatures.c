@@ -335,7 +335,7 @@ static long place_of(const struct side *s, long entry)
 	return s->map.place[entry % s->map.n] + entry / s->map.n * s->extent;
 }
 
-/* Byte b of what message k has at a place. */
+/* Returns the byte of message k at a place. */
 static char value_at(int k, long place)
 {
 	return (char)(place * 151 + place / 256 * 11 + k * 37);
@@ -369,7 +369,7 @@ static void plan_message(int k)
 	m->mode = (enum mode)draw(4);
 	m->blocks = draw(3) == 0;
 	m->persistent = !m->blocks && draw(2);
-	/* What is blocked, or must be ready, is received by what was posted before. */
+	/* A blocking or ready send needs a receive that was posted before. */
 	m->receive = (enum receive)draw(m->blocks || m->mode == RSEND ? LATE_RECV : LATE_IMRECV + 1);
 	m->bottom = draw(4) == 0;
 	repeats = 1 + draw(draw(4) ? 8 : 30000 / unit);

@@ -185,7 +185,7 @@ static void verify(unsigned char *mem, size_t bytes, const struct layout *l, siz
 enum send_mode { SEND, SSEND, ISEND, ISSEND, RSEND, BSEND, PERSISTENT, REPLACE, SEND_MODES };
 enum recv_mode { RECV, IRECV, MRECV, RECV_PERSISTENT, RECV_MODES };
 
-/* What both sides know of a message. */
+/* A message, as both sides draw it. */
 struct message {
 	struct layout send, recv;
 	size_t nsend, nrecv;		/* elements */
@@ -242,7 +242,7 @@ struct half {
 	void *buffer;			/* attached */
 };
 
-/* Posts what the sender can post without the receiver. */
+/* Posts the sends that need no posted receive. */
 static void begin_send(struct half *h, uint64_t seed, size_t largest, int to, int tag)
 {
 	struct message *m = &h->m;
@@ -339,7 +339,7 @@ static void exchange(uint64_t seed, size_t largest, int tag)
 	meet(sync_comm);
 	if (out.m.how == RSEND)
 		MPI_Rsend(out.mem, (int)out.m.nsend, out.m.send.type, to, tag, MPI_COMM_WORLD);
-	else if (out.m.how == REPLACE)	/* what it receives is from nobody */
+	else if (out.m.how == REPLACE)	/* the receive is from MPI_PROC_NULL */
 		MPI_Sendrecv_replace(out.mem, (int)out.m.nsend, out.m.send.type, to, tag, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
 				     MPI_STATUS_IGNORE);
 	else if (out.m.how == SEND && to != me && me)
@@ -396,7 +396,7 @@ static void withdraw(uint64_t seed)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-#define LIMITED 0	/* it maps more than the program asks for */
+#define LIMITED 0	/* the allocator maps more than the program asks for */
 #else
 #define LIMITED 1
 #endif
@@ -438,7 +438,7 @@ static void large(int send_runs, int recv_runs)
 	MPI_Type_commit(&spread);
 	for (size_t i = 0; i < n * step; i++)
 		mem[i] = me ? -1 : (double)(i / step);
-	for (int i = 0; i < 20; i++)	/* what is made on first use is there */
+	for (int i = 0; i < 20; i++)	/* memory of the first use is allocated by then */
 		pass(mem, LARGE / 64 / sizeof(double), send_runs, recv_runs, spread);
 	meet(sync_comm);
 	getrlimit(RLIMIT_AS, &old);

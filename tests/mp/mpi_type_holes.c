@@ -36,7 +36,7 @@ struct type {
 	MPI_Datatype handle;	/* MPI_DATATYPE_NULL: made of the slots and bounds */
 	struct slot slot[SLOTS];
 	int lb, extent;
-	enum op op[3];		/* of the program: on all */
+	enum op op[3];		/* user-defined operations exist on all types */
 };
 
 #define KIND(k, T) case k: { T t_; memcpy(&t_, p, sizeof(t_)); return (double)t_; }
@@ -135,14 +135,15 @@ enum place { AT_START, AT_END, ODD, PLACES };
 struct region {
 	char *p;
 	size_t bytes;
-	char canary;		/* another one in each of all ranks' buffers: what is copied from one hole to another shows */
+	char canary;		/* of the buffer; each buffer of each rank has another one, so that a copy from
+				 * hole to hole shows */
 };
 
 struct buffer {
 	const struct type *t;
 	int n;			/* elements */
 	struct region *in;
-	char *p;		/* as MPI has it */
+	char *p;		/* the buffer's address */
 };
 
 static size_t page;
@@ -158,7 +159,7 @@ static struct region map(size_t pages)
 	return (struct region){ .p = p + page, .bytes = pages * page };
 }
 
-/* The first byte of n elements, relative to the buffer's address, and the one behind the last. */
+/* *lo: the first byte of n elements, relative to the buffer's address; *hi: the one behind the last. */
 static void bounds(const struct type *t, int n, long *lo, long *hi)
 {
 	*lo = LONG_MAX;
@@ -173,7 +174,7 @@ static void bounds(const struct type *t, int n, long *lo, long *hi)
 		}
 }
 
-/* A buffer of the which-th memory, all canary. */
+/* Returns a buffer in the which-th memory, filled with its canary. */
 static struct buffer buffer(const struct type *t, int n, enum place place, int which)
 {
 	struct buffer b = { .t = t, .n = n };
@@ -194,7 +195,7 @@ static char *slot_at(const struct buffer *b, int i, int s)
 	return b->p + (long)i * b->t->extent + b->t->slot[s].at;
 }
 
-/* What rank r gives in its element i. */
+/* Returns slot s of rank r's element i. */
 static double value(const struct type *t, int r, int i, int s)
 {
 	if (t->op[0] == MINLOC)
@@ -209,7 +210,7 @@ static void fill_with(struct buffer *b, int first, int n, int r, int from)
 			put(slot_at(b, first + i, s), b->t->slot[s].kind, value(b->t, r, from + i, s));
 }
 
-/* What must be there: of each slot a number, or one of these. */
+/* The expected value of a slot: a number, or one of these. */
 #define UNTOUCHED NAN
 #define ANYTHING INFINITY
 static double want[1 << 17];
@@ -234,7 +235,7 @@ static void want_all(const struct type *t, int first, int n, double v)
 			wanted(t, first + i)[s] = v;
 }
 
-static char now[256];		/* what is tried */
+static char now[256];		/* the case under test, for error texts */
 
 static void check(const struct buffer *b, const char *which)
 {
@@ -273,9 +274,9 @@ static void died(int sig)
 
 /* ---- operations ------------------------------------------------------------------------------------------------------ */
 
-static const struct type *of_program;	/* the type that the program's operation has */
-static bool aligned;			/* the buffers are as a compiler would lay them out, and so has to be what the
-					 * operation is given */
+static const struct type *of_program;	/* the type of the user-defined operation's call */
+static bool aligned;			/* the buffers are laid out as by a compiler, so the operands of the
+					 * operation must be, too */
 static MPI_Op program_op[2];		/* not commutative, commutative */
 
 static int alignment(char kind)
@@ -285,7 +286,7 @@ static int alignment(char kind)
 	return kind == 'F' ? 4 : kind == 'Z' ? 8 : kind == 'C' ? (int)_Alignof(long double) : slot_bytes(kind, &basic);
 }
 
-/* Whether a compiler could have laid it out so, with its first element at the beginning of a page. */
+/* Returns whether a compiler could have laid the type out so, with its first element at the beginning of a page. */
 static bool is_natural(const struct type *t)
 {
 	bool natural = t->lb == 0 && t->slot[0].at == 0;
@@ -332,12 +333,12 @@ static void combine(const struct type *t, enum op op, double *acc, int r, int i)
 	}
 	for (int s = 0; s < slots_of(t); s++) {
 		v = value(t, r, i, s);
-		acc[s] = op == MAX ? (v > acc[s] ? v : acc[s]) : op == LOR ? (v || acc[s]) : op == BOR
-			? (double)((int)v | (int)acc[s]) : acc[s] + v;
+		acc[s] = op == MAX ? (v > acc[s] ? v : acc[s]) : op == LOR ? (v || acc[s]) :
+			 op == BOR ? (double)((int)v | (int)acc[s]) : acc[s] + v;
 	}
 }
 
-/* Elements `first` on of what those ranks, from `lo` to `hi` - 1, give in their elements `from` on. */
+/* Expects the reduction of elements from..from + n - 1 of ranks lo..hi - 1. */
 static void want_reduced(const struct type *t, enum op op, int n, int lo, int hi, int from)
 {
 	for (int i = 0; i < n; i++) {
@@ -640,7 +641,7 @@ static void call_move(const struct move *m, const void *from, void *to, bool aga
 	}
 }
 
-/* Of block b of the result: who gave it, and where it is in what that rank gave. */
+/* Returns the rank that sent block b of the result; *from: the block's place in that rank's send buffer. */
 static int giver(enum moving w, int b, int root, int *from)
 {
 	*from = 0;
@@ -773,7 +774,7 @@ static void replace(const struct type *t, int n, enum place place, int to, int f
 	check(&b, "replaced");
 }
 
-/* A receive of more than what comes: what is behind it stays as it is. */
+/* A receive with a larger count than the message has: the bytes behind the message stay unchanged. */
 static void send_less(const struct type *t, int n, enum place place, int to, int from)
 {
 	struct buffer send = buffer(t, n, place, 0), recv = buffer(t, n + 1, place, 1);

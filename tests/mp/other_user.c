@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another user of the host (65534; started by root), who wants to hold up jobs. Prints "ready" and goes on until it is ended.
+ * Another user of the host (65534; started by root), who tries to hold up jobs. Prints "ready" and goes on until killed.
  *
- *     other_user port N connects to port N of the loopback device and says nothing; prints "closed" when it is sent away
- *     other_user bind TYPE NAME... binds abstract names. TYPE: silent (does not listen), listen, full (its backlog is full),
- *     datagram other_user flood NAME sends datagrams there without end other_user make DIRECTORY makes it, writable for all
- *     other_user store DIRECTORY may not list it, and may not write there
+ *     other_user port N              connects to port N of the loopback device and sends nothing; prints "closed" when the peer
+ *                                    closes the connection
+ *     other_user bind TYPE NAME...   binds abstract names. TYPE: silent (does not listen), listen, full (its backlog is full),
+ *                                    datagram
+ *     other_user flood NAME          sends datagrams there without end
+ *     other_user make DIRECTORY      makes the directory, writable for all
+ *     other_user store DIRECTORY     must not be able to list the directory or to write there
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -678,8 +678,7 @@ static void unordered(void)
 	MPI_Info_free(&info);
 }
 
-/* ---- 12.8: locks of the program's own
- * ----------------------------------------------------------------------------------------- */
+/* ---- 12.8: locks of the program's own ---------------------------------------------------------------------------- */
 
 /* A critical region by compare-and-swap: the ranks count in it by get and put. */
 static void critical_of(const struct window *w)

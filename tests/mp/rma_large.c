@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Much of everything.
+ * Limits of one-sided communication: many windows, many ranks, large operations.
  *
- *     rma_large windows [N [KIB]] N windows (1,000) of each flavour at a time, all used; KIB: most KiB that a
- *     window may cost per member,
- *                                   before its members were addressed
+ *     rma_large windows [N [KIB]] N windows (1,000) of each flavour at a time, all used; KIB: the most KiB that a window may
+ *                                        cost per member before its members were addressed
  *     rma_large ranks [ROUNDS [FLAVOUR]] lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks; of
- *                                   windows of each flavour, or of one: create, allocate, shared, dynamic
- *     rma_large bytes [BYTES] operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that in memory
+ *                                        windows of each flavour, or of one: create, allocate, shared, dynamic
+ *     rma_large bytes [BYTES]            operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that
+ *                                        in memory
  */
 #include "rma_test.h"
 

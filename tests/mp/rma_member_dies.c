@@ -4,14 +4,14 @@
  * hangs, and the survivors go on with each other in the same window. To be run with heddlerun --on-death=continue.
  *
  *     rma_member_dies RANK FLAVOUR WHAT FILE [MICROSECONDS]     FILE: see survivors.h
- *     rma_member_dies_at RANK FLAVOUR WHAT FILE POINT WHAT: random, or within: all ranks accumulate at the lowest survivor. The
- *     rank is killed when it comes to this failpoint (src/rma/failpoint.h) for
- *                                                               the third time
+ *     rma_member_dies_at RANK FLAVOUR WHAT FILE POINT           WHAT: random, or within: all ranks accumulate at the lowest
+ *                                                               survivor. The rank is killed when it comes to this failpoint
+ *                                                               (src/rma/failpoint.h) for the third time
  *
- * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an
- * exclusive lock at the lowest survivor), flush, start (the dead rank has not posted), wait (it has not completed), fence,
- * random (traffic of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit
- * code is the launcher's for a killed rank.
+ * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an exclusive
+ * lock at the lowest survivor), flush, start (the dead rank has not posted), wait (it has not completed), fence, random (traffic
+ * of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit code is the
+ * launcher's for a killed rank.
  */
 #include "survivors.h"	/* before the header with the global `me` */
 

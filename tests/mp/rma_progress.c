@@ -15,6 +15,7 @@
  * the operation that hangs.
  */
 #include "rma_test.h"
+#include "stopped.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -42,22 +43,6 @@ static void too_late(int sig)
 	if (write(2, text, sizeof(text) - 1) < 0 || write(2, now, strlen(now)) < 0 || write(2, "\n", 1) < 0)
 		_exit(2);
 	_exit(1);
-}
-
-static bool is_stopped(int32_t pid)
-{
-	char path[64], line[512] = "", *state;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "r");
-	if (!f)
-		return false;
-	if (!fgets(line, sizeof(line), f))
-		line[0] = 0;
-	fclose(f);
-	state = strrchr(line, ')');
-	return state && state[1] == ' ' && state[2] == 'T';
 }
 
 static void await_stopped(int rank)

@@ -78,8 +78,7 @@ static void __attribute__((noreturn)) wrong(const struct run *run, const char *w
 	abort();
 }
 
-/* ---- layouts
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 static int divisor(struct run *run, int n)
 {
@@ -201,8 +200,7 @@ static void layout_free(struct layout *l, bool own)
 	l->offsets = NULL;
 }
 
-/* ---- drawing an epoch
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- drawing an epoch -------------------------------------------------------------------------------------------- */
 
 static const struct element *draw_element(struct run *run, enum mode mode)
 {
@@ -379,8 +377,7 @@ static void draw_epoch(struct run *run)
 	}
 }
 
-/* ---- expected bytes
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- expected bytes ---------------------------------------------------------------------------------------------- */
 
 /* The origin's elements, one behind the other. Pairs and floating numbers are made by set_element; so is all that is compared. */
 static void origin_elements(const struct op *op, char *packed)
@@ -424,8 +421,7 @@ static void apply(struct run *run, struct op *op, bool own)
 	free(packed);
 }
 
-/* ---- doing it
- * ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- doing it ---------------------------------------------------------------------------------------------------- */
 
 /* Before the epoch: fills the origin's buffers, and `want` with the bytes that stay where nothing arrives;
  * apply() adds the rest. */
@@ -609,8 +605,7 @@ static void perform_epoch(struct run *run)
 	meet(w->comm);
 }
 
-/* ---- checks
- * ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static void check_memory(struct run *run)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int me = -1, np = -1;	/* in mpi://WORLD, once a session has told */
+static int me = -1, np = -1;	/* rank and size in mpi://WORLD, from the first session on */
 
 #define CHECK(cond) \
 	do { \
@@ -123,7 +123,7 @@ static void only(void)
 	}
 }
 
-/* Two sessions at a time, and what is made of one of them outlives the other. */
+/* Two sessions at a time, and communicators of one of them outlive the other. */
 static void overlap(void)
 {
 	MPI_Session a = session_new(NULL), b = session_new("MPI_THREAD_MULTIPLE");
@@ -238,7 +238,7 @@ static void uneven(void)
 	MPI_Session_finalize(&s);
 }
 
-/* Rank 0 has a session open in MPI_Finalize, others have none: they leave without it. */
+/* Rank 0 has a session open in MPI_Finalize, the other ranks have none: they end without waiting for it. */
 static void stays(void)
 {
 	MPI_Session s = MPI_SESSION_NULL;
@@ -341,7 +341,7 @@ static void threads(void)
 	one_session(NULL, "joined");
 }
 
-/* What cannot be started is an error of each attempt; HEDDLE_DEVICE names what there is not. */
+/* HEDDLE_DEVICE names a device that does not exist: each attempt to start a session fails. */
 static void refused(void)
 {
 	for (int i = 0; i < 2; i++) {

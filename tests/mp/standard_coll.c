@@ -81,7 +81,7 @@ static void gatherv(void)
 	free(all);
 }
 
-/* The root learns the counts first, and spreads what comes as it likes. */
+/* The root gathers the counts first, and chooses the displacements. */
 static void gather_unknown(void)
 {
 	int n = me * me % 5 + (me == 1), mine[32], counts[MAX], at[MAX], *all = NULL, total = 0;
@@ -131,10 +131,10 @@ static void scatter(void)
 	free(all);
 }
 
-/* What is significant at the root only may be anything elsewhere; so may what MPI_IN_PLACE stands for. */
+/* Arguments that are significant at the root only may be anything at other ranks; so may those that MPI_IN_PLACE replaces. */
 static void insignificant(void)
 {
-	static int *volatile address = (int *)16;	/* the compiler is not to know that nothing is there */
+	static int *volatile address = (int *)16;	/* volatile, so that the compiler does not warn of an invalid address */
 	int v = me + 1, w[MAX], counts[MAX], at[MAX], *nowhere = address, root = me == last;
 	MPI_Datatype none = MPI_DATATYPE_NULL;
 
@@ -284,7 +284,7 @@ static void dot_products(void)
 		CHECK(c[j] == (double)np * M * (np * M - 1) / 2 * (j + 1));
 }
 
-/* The greatest of each column, and who has it: of equal ones the lowest index. */
+/* MPI_MAXLOC: the maximum of each column and its rank; of equal values the lowest index. */
 static void locations(void)
 {
 	enum { N = 30 };
@@ -562,7 +562,8 @@ static void pipelined(void)
 	}
 }
 
-/* A broadcast between a send and its receive: neither takes the other's message, and with nonblocking ones nobody waits. */
+/* A broadcast between a send and its receive: neither takes the other's message, and with nonblocking
+ * operations no rank waits. */
 static void beside_messages(void)
 {
 	int v = -1, w = -1, right = (me + 1) % np, left = (me + np - 1) % np;
@@ -613,7 +614,8 @@ static void circle(void)
 	}
 }
 
-/* Who sends to whom is known to the senders only: synchronous sends, and a barrier that ends when all were received. */
+/* Only the senders know the receivers: synchronous sends, and a nonblocking barrier that completes when all
+ * messages were received. */
 static void sparse_exchange(void)
 {
 	int out[MAX], n = 0, got = 0, want = 0, flag, done = 0, barrier = 0, v;

@@ -31,7 +31,7 @@ static int compared(MPI_Comm a, MPI_Comm b)
 
 /* ---- 7.3: groups -------------------------------------------------------------------------------------------- */
 
-/* The group has exactly these ranks of the world, in this order. */
+/* Fails unless the group has exactly these ranks of MPI_COMM_WORLD, in this order. */
 static void is_group(int line, MPI_Group g, const int *ranks, int n)
 {
 	int size, mine, all[MAX], there[MAX], want = MPI_UNDEFINED;
@@ -119,7 +119,7 @@ static void group_algebra(void)
 	MPI_Group_range_excl(g, 1, range, &none);
 	MPI_Group_compare(none, MPI_GROUP_EMPTY, &result);
 	CHECK_EQ(result, MPI_IDENT);
-	/* who is not in the other group has no rank there; the null process stays itself */
+	/* a rank that is not in the other group becomes MPI_UNDEFINED; MPI_PROC_NULL stays */
 	int ask[2] = { np - 1, MPI_PROC_NULL }, got[2];
 	MPI_Group_translate_ranks(world, 2, ask, low, got);
 	CHECK(got[0] == (np > 1 ? MPI_UNDEFINED : 0) && got[1] == MPI_PROC_NULL);
@@ -156,8 +156,8 @@ static void without_master(void)
 	MPI_Group_free(&world);
 }
 
-/* One call makes a communicator for each of several groups that are disjoint; who names an empty one, or
- * is in none, gets none. */
+/* One call makes a communicator for each of several disjoint groups; a rank with an empty group, or in
+ * none, gets MPI_COMM_NULL. */
 static void several_at_once(void)
 {
 	int ranks[MAX], n = 0, sum = 1;
@@ -182,7 +182,7 @@ static void several_at_once(void)
 	MPI_Group_free(&world);
 }
 
-/* Disjoint parts make their communicators apart, and nobody else is needed: twice at a time with different tags. */
+/* Disjoint parts make their communicators without the other ranks: two at a time with different tags. */
 static void by_group(void)
 {
 	int ranks[MAX], n = 0, sum;
@@ -209,7 +209,8 @@ static void by_group(void)
 	MPI_Group_free(&world);
 }
 
-/* A library keeps a communicator of its own: what it leaves pending between its calls disturbs nobody, and is not disturbed. */
+/* A library with a communicator of its own: its operations that are pending between its calls do not
+ * interfere with the program's. */
 static struct library {
 	MPI_Comm comm;
 	MPI_Request r[2];
@@ -266,9 +267,9 @@ static void rows_and_columns(void)
 	MPI_Comm_free(&down);
 }
 
-/* Strictly the communicator may not be used before it is complete (section 7.4.2). Bindings set its error handler and ask for
- * its group at once, and other MPIs let them: so local calls work, and what they set stays; whatever would communicate is
- * refused. Rank 0 comes last, so that no other rank's is complete. */
+/* A communicator must not be used before MPI_Comm_idup is complete (section 7.4.2). Bindings set its error handler and ask for
+ * its group at once, as other MPIs allow: local calls work, and their settings stay; calls that would communicate are refused.
+ * Rank 0 calls last, so that the request of no other rank is complete. */
 static void duplicate_in_the_making(void)
 {
 	int dims[1] = { np }, periodic[1] = { 1 }, key, n, flag, rank, topology, v = 0, value = 5;
@@ -345,8 +346,8 @@ static void duplicate_in_the_making(void)
 	MPI_Comm_free(&line);
 }
 
-/* A request of a nonblocking collective is not to be freed (section 6.12). One that is complete is, as by a wait; one that is
- * active is refused, and stays what it was. */
+/* A request of a nonblocking collective must not be freed (section 6.12). MPI_Request_free of a complete one frees it, as a wait
+ * would; an active one is refused, and stays active. */
 static void freed_collectives(void)
 {
 	MPI_Request q[2];
@@ -383,7 +384,7 @@ static void other_constructors(void)
 	MPI_Comm_idup(WORLD, &b, &r[1]);
 	MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
 	CHECK_EQ(compared(a, b), MPI_CONGRUENT);
-	/* two contexts: what is sent in one is not found in the other */
+	/* two contexts: a receive in one does not match a message of the other */
 	MPI_Isend(&me, 1, MPI_INT, (me + 1) % np, 1, a, &r[0]);
 	MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, b, &v, MPI_STATUS_IGNORE);
 	CHECK_EQ(v, 0);
@@ -408,7 +409,7 @@ static void other_constructors(void)
 
 /* ---- 7.6: intercommunicators ------------------------------------------------------------------------------------- */
 
-/* Each rank tells its counterpart over there who it is, and counts both sides. */
+/* Each rank exchanges its number with its counterpart in the remote group, and checks the sizes of both groups. */
 static void across(MPI_Comm inter, int mine, int theirs, int first, int stride)
 {
 	int flag, local, remote, r, v, peer;
@@ -513,7 +514,7 @@ static void merge(void)
 		CHECK_EQ(v, np);
 		MPI_Comm_free(&all);
 	}
-	/* both say the same: either side may be first, and all see the same one */
+	/* equal `high` on both sides: either side may come first, the same one at all ranks */
 	MPI_Intercomm_merge(inter, 0, &all);
 	v = rank_of(all) - (me - first[side]);
 	CHECK(v == 0 || v == n[!side]);
@@ -544,7 +545,7 @@ static void merge(void)
 	MPI_Comm_free(&dup);
 	MPI_Group_free(&few);
 	MPI_Group_free(&local);
-	/* by the rank's parity on its side: where the other side has nobody of that colour, there is no communicator */
+	/* by the parity of the rank in its group: if the remote group has no rank of that colour, the result is MPI_COMM_NULL */
 	v = (me - first[side]) % 2;
 	MPI_Comm_split(inter, v, 0, &dup);
 	if (n[0] > v && n[1] > v) {
@@ -633,7 +634,8 @@ static intptr_t cached(MPI_Comm c, int key)
 	return flag ? (intptr_t)value : -1;
 }
 
-/* The copy's function decides what a duplicate has, and whether; what is removed, replaced or freed is told. */
+/* The copy function decides whether a duplicate has the attribute, and its value; the delete function is called for an attribute
+ * that is removed, replaced or freed. */
 static void attributes(void)
 {
 	int key, plain, none, saved;
@@ -656,14 +658,14 @@ static void attributes(void)
 		CHECK_EQ(cached(c[i], plain), (intptr_t)&copied);
 		CHECK_EQ(cached(c[i], none), i ? -1 : (intptr_t)&copied);
 	}
-	/* a nonblocking duplicate copies at once: what is set before it is complete is not in it */
+	/* MPI_Comm_idup copies attributes at once: one that is set before it is complete is not copied */
 	MPI_Request r;
 	MPI_Comm_idup(c[4], &half, &r);
 	MPI_Comm_set_attr(c[4], plain, &deleted);
 	MPI_Wait(&r, MPI_STATUS_IGNORE);
 	CHECK_EQ(cached(half, plain), (intptr_t)&copied);
 	MPI_Comm_free(&half);
-	/* a split has nothing of it */
+	/* a split communicator has none of the attributes */
 	MPI_Comm_split(c[0], 0, 0, &half);
 	CHECK(cached(half, key) == -1 && cached(half, plain) == -1 && copied == 4);
 	MPI_Comm_free(&half);
@@ -692,7 +694,7 @@ static void attributes(void)
 	CHECK_EQ(cached(c[3], saved), 23);
 	for (int i = 0; i < 6; i++)
 		MPI_Comm_free(&c[i]);
-	CHECK_EQ(deleted, 2 + 1 + 3);	/* of c[0] two: 20 and what is never copied; of c[2], c[3] */
+	CHECK_EQ(deleted, 2 + 1 + 3);	/* of c[0] two: 20 and the one that is never copied; of c[2], c[3] */
 	MPI_Comm_free_keyval(&plain);
 	MPI_Comm_free_keyval(&none);
 }

@@ -8,7 +8,8 @@
 
 /* ---- 6.2.3: intercommunicators --------------------------------------------------------------------------------- */
 
-/* The ranks below `first`, and the others; *mine: this process is in the first group. */
+/* Returns an intercommunicator of the ranks below `first` and the ranks from `first` on. *mine: this process
+ * is in the first group. */
 static MPI_Comm two_groups(int first, int *mine, int *rank, int *n, int *others)
 {
 	MPI_Comm own, inter;
@@ -23,7 +24,8 @@ static MPI_Comm two_groups(int first, int *mine, int *rank, int *n, int *others)
 	return inter;
 }
 
-/* Each group gets what the other one has. Data flow one way in rooted ones, and the root's neighbors take no part. */
+/* Each group receives the remote group's data. In rooted operations data flow one way, and the other ranks of the
+ * root's group take no part. */
 static void between_groups(void)
 {
 	for (int first = 1; first < np; first++) {
@@ -51,7 +53,7 @@ static void between_groups(void)
 		for (int i = 0; i < MAX; i++)
 			CHECK_EQ(all[i], root == MPI_ROOT && i < others ? 100 + i : -1);
 		MPI_Barrier(c);
-		/* section 6.2.3: not in place; there is no such scan */
+		/* section 6.2.3: in place is not allowed, and there is no Scan */
 		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
 		CHECK_EQ(class_of(MPI_Allreduce(MPI_IN_PLACE, &v, 1, MPI_INT, MPI_SUM, c)), MPI_ERR_BUFFER);
 		CHECK_EQ(class_of(MPI_Bcast(&v, 1, MPI_INT, others, c)), MPI_ERR_ROOT);
@@ -60,7 +62,7 @@ static void between_groups(void)
 	}
 }
 
-/* Nobody leaves before all of both groups have come. */
+/* No rank returns from the barrier before all ranks of both groups have called it. */
 static void barrier_between(void)
 {
 	int mine, r, n, others, late = 0;
@@ -69,7 +71,8 @@ static void barrier_between(void)
 	for (int who = 0; who < np; who++) {
 		int token = 0;
 
-		/* `who` says to everybody, ahead of its barrier, that it comes: so all must have heard it behind theirs */
+		/* rank `who` sends a message to each rank before its barrier: behind its own barrier, each rank
+		 * must have that message */
 		if (me == who)
 			for (int i = 0; i < np; i++)
 				if (i != me)
@@ -86,7 +89,8 @@ static void barrier_between(void)
 
 /* ---- 6.13: persistent ------------------------------------------------------------------------------------------- */
 
-/* A request is inactive until it is started, and again when it is complete; it reads the buffers as they are then. */
+/* A persistent request is inactive until it is started, and again when it is complete; each start reads the
+ * buffers as they are then. */
 static void starts(void)
 {
 	int v[3] = { 0 }, sum[3], all[MAX], flag;
@@ -108,7 +112,8 @@ static void starts(void)
 				MPI_Start(&q[i]);
 		}
 		if (round == 7) {
-			FAILS(MPI_Start(&q[1]), MPI_ERR_REQUEST);	/* it is active, or done and not completed */
+			/* the request is active, or done and not completed by a wait */
+			FAILS(MPI_Start(&q[1]), MPI_ERR_REQUEST);
 			FAILS(MPI_Cancel(&q[1]), MPI_ERR_REQUEST);
 		}
 		MPI_Request_get_status(q[1], &flag, &s);
@@ -131,7 +136,7 @@ static void starts(void)
 	FAILS(MPI_Bcast_init(v, 1, MPI_INT, np, WORLD, MPI_INFO_NULL, &q[0]), MPI_ERR_ROOT);
 }
 
-/* Beside messages, in one call; and started while others' are under way. */
+/* Persistent collectives and messages in one MPI_Startall and MPI_Waitall, and started while nonblocking ones are under way. */
 static void mixed(void)
 {
 	int v = me, w = -1, sum = 0, prefix = 0, right = (me + 1) % np, left = (me + np - 1) % np;
@@ -155,7 +160,7 @@ static void mixed(void)
 		MPI_Request_free(&q[i]);
 }
 
-/* Scratch that others give back after each run. */
+/* Scratch memory that is freed or cached after each start. */
 static void large_scratch(void)
 {
 	enum { N = 1 << 20 };
@@ -169,7 +174,7 @@ static void large_scratch(void)
 			v[i] = w[i] = me + i % 1000 + round;
 		for (int i = 0; i < N; i++)
 			w[i] += 5000;
-		/* memory that was given back would now be the other one's */
+		/* if the scratch memory had been given back, the other operation would have it */
 		MPI_Ireduce_scatter_block(w, other, N / np, MPI_DOUBLE, MPI_SUM, WORLD, &beside);
 		MPI_Start(&q);
 		MPI_Wait(&q, MPI_STATUS_IGNORE);
@@ -195,7 +200,7 @@ static void adds(void *in, void *inout, int *n, MPI_Datatype *type)
 		((int *)inout)[2 * i] += ((int *)in)[2 * i];
 }
 
-/* What a request was made of may be freed before it is started: type, operation, communicator, info. */
+/* Type, operation, communicator and info of a persistent request may be freed before its start. */
 static void made_of_freed(void)
 {
 	int in[4] = { me, -1, 2 * me, -1 }, out[4] = { -1, -1, -1, -1 }, a[2 * MAX] = { 0 }, b[2 * MAX];
@@ -241,7 +246,7 @@ static void made_of_freed(void)
 	CHECK(np == 1 || me || freed_calls);
 }
 
-/* One that is freed while it is active goes on: the others need it. */
+/* A request that is freed while it is active goes on: the other ranks need its part. */
 static void freed_while_active(void)
 {
 	static int v[1000], sum[1000], w[1000];
@@ -256,7 +261,7 @@ static void freed_while_active(void)
 		MPI_Startall(2, q);
 		MPI_Request_free(&q[0]);
 		MPI_Request_free(&q[1]);
-		MPI_Barrier(WORLD);	/* it does not say that they are complete */
+		MPI_Barrier(WORLD);	/* the barrier does not imply that the freed ones are complete */
 		while (sum[999] != 999 + round || w[999] != 999 + round)
 			MPI_Iprobe(MPI_ANY_SOURCE, 4, WORLD, &(int){ 0 }, MPI_STATUS_IGNORE);
 		meet(sync_comm);
@@ -268,7 +273,7 @@ static void freed_while_active(void)
 
 /* ---- 8.6: neighbors ----------------------------------------------------------------------------------------------- */
 
-/* On a ring: what goes down comes from above, also where both neighbors are one process, or oneself. */
+/* On a ring: a rank sends down and receives from above, also where both neighbors are one process, or the rank itself. */
 static void ring(void)
 {
 	int dims = np, periods = 1, in[2] = { me * 10, me * 10 + 1 }, out[2] = { -1, -1 }, all[2] = { -1, -1 };
@@ -285,7 +290,7 @@ static void ring(void)
 	MPI_Comm_free(&c);
 }
 
-/* At the border of a line there is nobody: what stands there stays, and has its place in the sequence. */
+/* At the ends of a line the neighbor is MPI_PROC_NULL: its block of the receive buffer stays unchanged, and keeps its place. */
 static void border(void)
 {
 	int dims = np, periods = 0, in[2] = { me * 10, me * 10 + 1 }, out[2] = { -1, -1 };
@@ -301,7 +306,7 @@ static void border(void)
 	FAILS(MPI_Neighbor_alltoall(in, 1, MPI_INT, out, 1, MPI_INT, WORLD), MPI_ERR_TOPOLOGY);
 }
 
-/* Two edges from each rank to rank 0: the first comes first. In bytes and types of its own each. */
+/* Two edges from each rank to rank 0: their blocks keep the order of the edges. Each edge has a count and a type of its own. */
 static void parallel_edges(void)
 {
 	int sources[2 * MAX], zero[2] = { 0, 0 }, counts[2 * MAX], n = me ? 0 : 2 * np, ok[2] = { 1, 1 };
@@ -341,7 +346,7 @@ static int failed(int rc)
 	return rc != MPI_SUCCESS;
 }
 
-/* Whoever gets another length than it waits for has an error; whom it would have sent to gets one, too. */
+/* A rank that receives another length than it expects has an error, and so have the ranks that it would have sent to. */
 static void lengths(void)
 {
 	static int a[8 * MAX * 100], b[8 * MAX * 100];
@@ -362,8 +367,8 @@ static void lengths(void)
 	meet(sync_comm);
 	CHECK_EQ(failed(MPI_Allgatherv(a, n, MPI_INT, b, counts, at, MPI_INT, c)), 1);
 	meet(sync_comm);
-	/* whoever stands behind rank 1 in the tree hears of it; the others cannot know */
-	int bad = 0, all = 3000;	/* more than Heddle's direct executor takes, which does not know lengths */
+	/* the ranks below rank 1 in the tree get an error; the other ranks cannot know of it */
+	int bad = 0, all = 3000;	/* more bytes than a mailbox cell takes, which has no length */
 	for (int who = 1; who < np; who++) {
 		for (int i = 0; i < all; i++)
 			a[i] = me ? -1 : i;
@@ -382,7 +387,7 @@ static void lengths(void)
 	bad = failed(MPI_Wait(&q, MPI_STATUS_IGNORE));
 	CHECK(me != 1 || bad);
 	meet(sync_comm);
-	/* afterwards all is as it was */
+	/* afterwards collectives work again */
 	int sum = 0;
 	CHECK_EQ(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, c), MPI_SUCCESS);
 	CHECK_EQ(sum, np * (np - 1) / 2);

@@ -23,7 +23,7 @@ static void greeting(void)
 	}
 }
 
-/* Who sends what is only in the status, and the numbers of each sender come in its order. */
+/* Wildcard receives: source and tag are in the status, and each sender's messages come in order. */
 static void wildcards(void)
 {
 	enum { EACH = 20 };
@@ -46,7 +46,7 @@ static void wildcards(void)
 	}
 }
 
-/* The message that matches both receives is taken by the first; the wildcard gets what was sent first. */
+/* A message that matches two receives is taken by the first one; a wildcard receive gets the message that was sent first. */
 static void not_overtaken(void)
 {
 	char room[4 * (8 + MPI_BSEND_OVERHEAD)];
@@ -95,7 +95,7 @@ static void order_of_sizes(void)
 	}
 }
 
-/* The second message is received first: only a buffered first send lets that be, whatever the size. */
+/* The second message is received first: this works at any size only if the first send is buffered. */
 static void crossed_pairs(void)
 {
 	char *room = NULL;
@@ -158,7 +158,7 @@ static void exchange(void)
 	}
 }
 
-/* A ready send may start when its receive has; a message the other way is what says so. */
+/* A ready send may start when its receive is posted, which a message the other way confirms. */
 static void ready(void)
 {
 	MPI_Request r, s;
@@ -184,7 +184,8 @@ static void ready(void)
 
 /* ---- 3.6: buffers ---------------------------------------------------------------------------------------- */
 
-/* The communicator's buffer serves its messages, the process's the others; each comes back as it was given. */
+/* The communicator's buffer has that communicator's messages, the process's buffer the other ones; detaching returns
+ * address and size of each. */
 static void two_buffers(void)
 {
 	enum { COMM = 20000 + MPI_BSEND_OVERHEAD, PROCESS = 10000 + MPI_BSEND_OVERHEAD };
@@ -217,7 +218,7 @@ static void two_buffers(void)
 	free(of_process);
 }
 
-/* Automatic buffering: no send waits, detaching says what was attached; the process's and a communicator's alike. */
+/* Automatic buffering of the process and of a communicator: no send waits, and detaching returns MPI_BUFFER_AUTOMATIC. */
 static void automatic(void)
 {
 	enum { N = 30 };
@@ -239,7 +240,7 @@ static void automatic(void)
 			fill(big, sizeof(int) * n, 1000 * me + i);
 			MPI_Bsend(big, n, MPI_INT, right, i, dup);
 		}
-		/* what flushes is not over before the messages are received */
+		/* the flush does not end before the messages are received */
 		if (of_comm)
 			MPI_Comm_iflush_buffer(dup, &r);
 		else
@@ -263,7 +264,7 @@ static void automatic(void)
 	MPI_Comm_free(&dup);
 }
 
-/* Freed with its own buffer and with messages in it: they arrive. Nothing says when the buffer is the program's again. */
+/* A communicator is freed with messages in its own buffer: they arrive. No call tells when the buffer is the program's again. */
 static void free_with_buffer(void)
 {
 	static char room[sizeof(big) + 2 * MPI_BSEND_OVERHEAD + 4];
@@ -285,8 +286,8 @@ static void free_with_buffer(void)
 	CHECK_EQ(token, left);
 }
 
-/* Section 11.10.4: disconnecting waits for what was buffered, in the communicator's buffer and in the process's, and for requests
- * that were freed; persistent requests may stay, inactive. */
+/* Section 11.10.4: MPI_Comm_disconnect waits for buffered messages, in the communicator's buffer and in the process's, and for
+ * freed requests; inactive persistent requests may stay. */
 static void disconnect(void)
 {
 	int n = sizes[2], out = me, in = -1, size;
@@ -320,7 +321,7 @@ static void disconnect(void)
 			MPI_Buffer_detach(&p, &size);
 			CHECK(p == room);
 		}
-		/* a communicator's buffer holds nothing now */
+		/* the communicator's buffer is empty now */
 		memset(room, 0x5a, sizeof(int) * n + MPI_BSEND_OVERHEAD);
 		meet(sync_comm);
 	}
@@ -348,7 +349,7 @@ static void shift_both(void)
 		VERIFY(big, sizeof(int) * n, me);
 		CHECK(s.MPI_SOURCE == right && count_of(&s, MPI_INT) == n);
 	}
-	/* what one call sends, a plain receive takes; and the other way round */
+	/* a plain receive takes the message of MPI_Sendrecv, and MPI_Sendrecv that of a plain send */
 	out = me;
 	in = -1;
 	if (me % 2) {
@@ -389,8 +390,8 @@ static void open_ends(void)
 	CHECK(s.MPI_SOURCE == MPI_PROC_NULL && s.MPI_TAG == MPI_ANY_TAG);
 }
 
-/* Section 11.2.2: what was buffered, and what belongs to requests that were freed, arrives though its sender is in MPI_Finalize.
- * Odd ranks go there at once, the others let them wait. */
+/* Section 11.2.2: buffered messages, and those of freed requests, arrive though their sender is in MPI_Finalize. Odd ranks call
+ * it at once, even ones later. */
 static void last_messages(void)
 {
 	static char room[sizeof(big) + 2 * MPI_BSEND_OVERHEAD + sizeof(int)];

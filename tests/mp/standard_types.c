@@ -188,7 +188,7 @@ static void subarrays(void)
 	HAS_MAP(t, map, n, 0, 4 * 210);
 }
 
-/* Who owns element i of n, dealt to p in blocks of k. */
+/* Returns the owner of element i, dealt to p processes in blocks of k. */
 static int owner(int i, int k, int p)
 {
 	return i / k % p;
@@ -296,7 +296,7 @@ static void counts(void)
 	MPI_Type_free(&pair);
 }
 
-/* Made again of its contents; what they were is freed, as far as it is no basic type. */
+/* Returns the type, made again from MPI_Type_get_contents; frees the types of the contents that are not predefined. */
 static MPI_Datatype remade(MPI_Datatype t)
 {
 	int ints[64], ni, na, nd, combiner;

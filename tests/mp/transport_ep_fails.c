@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An endpoint that fails ends whole: what it owns ends, each operation once, and when one has ended nothing more is written
- * into its buffer. The peer lives, and does not listen. Argument:
- *     writes   rank 1 writes a large message into rank 0's buffer, deaf; rank 0 gives it up in the middle and takes the buffer
- *              back: nothing may land there any more
- *     owns rank 0 has sends that wait, announced ones and receives of all ways, some of memory that is
- *     not one run, when it gives
- *              rank 1 up
- *     shared ranks 1 and 2 share rank 0's only queue (DC, XRC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
- *              same, once and in order, before, behind and among what cannot reach rank 1
- *     stopped rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows
- *     arrives when it goes on, once
- *              and in order (RC)
- *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
- *     paused rank 0 is stopped time and again while its queue is stopped and begins anew: a device that has flushed it is
- *     believed twice a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails thrice the same, but
- *     first it is only flushed: that is no refusal, and does not count refused the device refuses single datagrams to rank 1,
- *     also some at a time and again seconds later: they are lost, and nothing
- *              else is; in a row: rank 1 fails (UD)
- *     offers rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are
- *     no others) settles what a peer says that it has taken decides what of a queue goes again; a device that reports
- *     exactly what it has carried
- *              out never comes to that (one rank, no queue)
- *     grows    a pool of buffers for which there is no memory once grows later (one rank, SHCA_BEHAVE=noarena)
+ * An endpoint that fails ends all of its operations, each once, and after the end of an operation nothing is written into its
+ * buffer. The peer lives, and makes no progress. Argument:
+ *     writes   rank 1 writes a large message into rank 0's buffer without progress; rank 0 fails the endpoint in the middle, and
+ *              the buffer is the user's again: no byte may land there any more
+ *     owns     rank 0 has waiting sends, announced sends and receives by every way, some of memory that is not one run, when it
+ *              fails the endpoint of rank 1
+ *     shared   ranks 1 and 2 share rank 0's only queue (DC, XRC), and rank 1 is killed: rank 0's messages for rank 2 arrive once
+ *              and in order, before, behind and among those that cannot reach rank 1
+ *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: the messages before and behind the break arrive when
+ *              rank 1 goes on, once and in order (RC)
+ *     dies     the same, but rank 1 is killed: its endpoint fails, and the error names queue and status
+ *     paused   rank 0 is stopped time and again while its queue is stopped and begins anew: the flush that the device reports
+ *              counts, whatever the clock says
+ *     twice    the device refuses a request to rank 1, which lives, and the new queue refuses the request,
+ *              too: the endpoint fails
+ *     thrice   the same, but the first failure is a flush: that is no refusal, and does not count
+ *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: only these are lost;
+ *              in a row: the endpoint of rank 1 fails (UD)
+ *     offers   rank 1 offers its ring while rank 0's queue is broken, and rank 0 refuses the ring: that ring counts as offered
+ *              (HEDDLE_RING_SIZE=0: there are no other rings)
+ *     settles  the peer's report of what it has received decides which requests of a queue are posted again; a device that
+ *              reports exactly what it has carried out needs no such report (one rank, no queue)
+ *     grows    a pool of buffers for which there was no memory once grows later (one rank, SHCA_BEHAVE=noarena)
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
@@ -46,7 +46,8 @@ static void peer_failed(void *context, int peer, int err)
 	dead = peer;
 }
 
-/* While it is, this process stands still before each look at the clock, for longer than a device needs for anything. */
+/* While `paused`, the clock of this process goes ahead by 2 s at each look, as if the process were stopped in between for
+ * longer than a device needs. */
 static bool paused;
 int __real_clock_gettime(clockid_t id, struct timespec *t);
 int __wrap_clock_gettime(clockid_t id, struct timespec *t);
@@ -65,7 +66,7 @@ struct operation {
 	struct hdl_send send;
 	struct hdl_fetch fetch;
 	bool over;
-	char *data;			/* of one that copies by itself */
+	char *data;			/* of an operation that packs or unpacks */
 };
 
 static void over(struct operation *o, int err)
@@ -104,7 +105,7 @@ static void unpack(const struct hdl_fetch *f, uint64_t at, const void *from, siz
 	memcpy(o->data + at, from, n);
 }
 
-/* The user has the buffer back, and writes something else into it. */
+/* The fetch has ended: the user overwrites the buffer. */
 static void take_back(struct hdl_fetch *f, int err)
 {
 	memset(buffer, 0xa5, BYTES);
@@ -113,7 +114,7 @@ static void take_back(struct hdl_fetch *f, int err)
 
 static struct operation *operation(void)
 {
-	struct operation *o = calloc(1, sizeof(*o));	/* kept: one that ends twice is seen */
+	struct operation *o = calloc(1, sizeof(*o));	/* never freed, so that a second end is seen */
 
 	if (!o)
 		fail("out of memory");
@@ -195,7 +196,7 @@ static _Noreturn void stay(void)
 		turn(&idle);
 }
 
-/* Whether the buffer holds what the user wrote, from one look to the next over some time. */
+/* Whether the buffer holds the user's bytes, at 20 looks over 200 ms. */
 static bool stays(void)
 {
 	for (int look = 0; look < 20; look++, usleep(10000))
@@ -218,7 +219,7 @@ static void writes(int peer)
 		send_to(peer, buffer, BYTES);
 		while (!ep->rdma_wait)
 			turn(&idle);
-		/* on and on, whatever it is told */
+		/* pushes the message without end, and looks at no control message */
 		while (ep->rdma_wait && !hdl_sq_is_dead(ep->sq)) {
 			hdl_tp_reap(tp);
 			hdl_rndv_push(ep);
@@ -238,7 +239,7 @@ static void writes(int peer)
 		turn(&idle);
 	if (!stays())
 		fail("what the peer wrote has landed in a buffer that was its user's again");
-	/* the writer is told again by its datagrams, and hears when it next listens */
+	/* rank 1 gets the refusal again as an answer to its datagrams, when it next makes progress */
 	leave("nothing has landed");
 }
 
@@ -252,12 +253,12 @@ static void owns(int peer)
 			send_some(peer, i % 3 == 0, data[i], sizeof(data[i]));
 		for (int i = 0; i < 1000; i++)
 			hdl_tp_progress(tp);
-		usleep(1500000);	/* deaf */
+		usleep(1500000);	/* without progress */
 		stay();
 	}
 	while (announced < LARGE)
 		turn(&idle);
-	usleep(200000);		/* now it is deaf, or will be */
+	usleep(200000);		/* rank 1 makes no progress any more, or soon */
 	for (int i = 0; i < LARGE / 2; i++) {
 		if (fetch_into(peer, rts[i], i % 2, data[i], sizeof(data[i])))
 			fail("a message is not fetched");
@@ -346,8 +347,8 @@ static _Noreturn void shared(void)
 	while (hdl_proc_state(&hdl_ep(tp, 1)->proc) == HDL_PROC_LIVES)
 		hdl_tp_progress(tp);
 	for (unsigned i = 0; i < MESSAGES; i++) {
-		/* the first that goes to rank 2 in its own memory stands behind three of the dead rank, and moves up
-		 * when those are gone */
+		/* the first message for rank 2 that is sent from its own memory waits behind three for the dead rank, and moves
+		 * up when those have failed */
 		for (int n = i == 2 ? 3 : i > 2 && i % 3 == 1; n; n--)
 			send_number(1, 1, i == 2 ? 8 : size[i % 7]);
 		send_number(2, (int)(GREETINGS + i + 1), size[i % 8]);
@@ -360,7 +361,7 @@ static _Noreturn void shared(void)
 		fail("one peer's end has failed another");
 	while (dead < 0)
 		turn(&idle);
-	/* small messages take every slot of the queue: one that a request has left must not end that request again */
+	/* small messages use every slot of the queue: a slot that belonged to a failed request must not end that request again */
 	for (unsigned i = 0; i < MESSAGES; i++)
 		send_number(2, (int)(GREETINGS + MESSAGES + i + 1), 8);
 	while (got[2] < GREETINGS + 2 && !hdl_ep(tp, 2)->failed)
@@ -399,7 +400,8 @@ static _Noreturn void breaks_alone(bool dies)
 	unsigned idle = 0;
 
 	if (hdl_job.rank == 1) {
-		/* rank 0 has heard all: a device may only have queued what was posted, and it stops, or dies, with its process */
+		/* rank 0 has received all messages by now: posted requests may be queued in the device only, which stops,
+		 * or dies, with rank 1 */
 		while (got[0] < BEFORE)
 			turn(&idle);
 		kill(getpid(), SIGSTOP);
@@ -417,8 +419,8 @@ static _Noreturn void breaks_alone(bool dies)
 			fail("the queue cannot be broken");
 		send_number(1, (int)(BEFORE + i + 1), size[i % 10]);
 	}
-	/* Without a ring no more is posted than the peer has granted, which is less than what came before the break, and a ring
-	 * may have been full by then: nothing of what waits is flushed. */
+	/* Without a ring at most as many messages are posted as the peer has granted, fewer than stand before the break, and a
+	 * ring may have been full by then. The waiting messages are not posted, so no flush shows the break: the probe does. */
 	if (!ep->ring || ep->pend)
 		hdl_sq_probe(ep->sq, ep);
 	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
@@ -455,7 +457,7 @@ static _Noreturn void pauses(void)
 	} else {
 		if (ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
 			fail("the queue cannot be broken");
-		/* what is posted now is flushed, by which it is noticed */
+		/* the flush of this message shows that the queue is broken */
 		send_to(1, &begun, 8);
 		if (sq->kind->repeats)
 			hdl_sq_broken(sq);
@@ -476,7 +478,8 @@ static _Noreturn void pauses(void)
 	leave("all has come");
 }
 
-/* Requests 6 to 13 of a queue are kept, by which 5 messages were sent; the peer has taken some of them, and lines of the ring. */
+/* Requests 6 to 13 of a queue are in the replay log; they carry 5 messages. The peer reports `messages` received messages and
+ * `lines` of the ring. want: for each request 'o' if the peer has it, '.' if it is posted again. */
 static void settle(uint32_t messages, bool ring, uint64_t lines, const char *want)
 {
 	static const enum ibv_wr_opcode opcode[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND,      IBV_WR_RDMA_WRITE,
@@ -502,7 +505,7 @@ static void settle(uint32_t messages, bool ring, uint64_t lines, const char *wan
 	}
 }
 
-/* Buffers for which there is no memory once are not had for a while, and then are. */
+/* A pool that found no memory once does not grow for a while (-EAGAIN), and then grows. */
 static _Noreturn void grows(void)
 {
 	enum { SIZE = 64, CHUNK = 1 << 20 };
@@ -526,8 +529,8 @@ static _Noreturn void grows(void)
 	leave("grown");
 }
 
-/* A queue that keeps every request from its first one on: the numbers of requests go round, and those of a break
- * were kept all the same. */
+/* The replay log has every request from the queue's first one on. The numbers of requests wrap around 2^32, and the requests
+ * behind the break are found in the log all the same. */
 static void kept_round(void)
 {
 	struct hdl_replay again[16] = { 0 };
@@ -552,10 +555,10 @@ static _Noreturn void settles(void)
 {
 	settle(2, true, 0, "........");
 	settle(2, true, 7, "o.......");
-	settle(2, false, 7, "........");	/* of another ring */
+	settle(2, false, 7, "........");	/* the lines are of another ring */
 	settle(3, true, 0, "oo......");
 	settle(3, true, 9, "ooo.....");
-	settle(4, true, 0, "ooo.o...");	/* what was read may be lost */
+	settle(4, true, 0, "ooo.o...");	/* the bytes of a read may be lost */
 	settle(5, true, 9, "ooo.oo..");
 	settle(5, true, 10, "ooo.ooo.");
 	kept_round();
@@ -634,7 +637,7 @@ static _Noreturn void refused(void)
 		if (dead >= 0)
 			fail("a peer fails for a datagram that its device has refused once");
 	}
-	/* a link may flap, now and then, for as long as the job runs */
+	/* a link may flap now and then throughout the job */
 	for (int flaps = 0; flaps < 2; flaps++) {
 		are_refused(ep, SOME);
 		sleep(2);
@@ -662,7 +665,7 @@ static _Noreturn void offers(void)
 	hdl_ring_on_offer(ep, &m);
 	if (ep->ring)
 		fail("a queue that is broken takes a ring");
-	/* rank 1 has counted it: which ring the lines are of that it has read is told by that */
+	/* rank 1 counts the refused ring: the count identifies the ring of which rank 1 reports lines */
 	if (ep->rings_in != 1)
 		fail("a ring that was refused is not counted");
 	leave("a refused ring counts");

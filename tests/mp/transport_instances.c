@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two instances of the transport in each process. The second one is not published: its addresses travel in messages of the
- * first. Ranks exchange numbered messages of random lengths by both, each instance with its own peers' instance and with nobody
- * else; then one instance ends, with messages of the other under way, and the other goes on.
+ * first. Ranks exchange numbered messages of random lengths by both; an instance must deliver the messages of its peers' same
+ * instance only. Then one instance ends with messages of the other under way, and the other goes on.
  *
  *     transport_instances MESSAGES SEED WHAT [threads]
  *
- * WHAT: the instance that ends first, 0 or 1. threads: a thread for each, which waits in its own.
+ * WHAT: the instance that ends first, 0 or 1. threads: each instance has a thread, which waits in it.
  */
 #include "transport_test.h"
 
@@ -59,7 +59,7 @@ static uint8_t byte_of(const struct message *m, uint32_t i)
 	return (uint8_t)(i * 7 + m->number * 13 + m->src * 31 + m->instance * 101);
 }
 
-/* Each instance hears of its own peers' messages, in their order. */
+/* An instance must get the messages of its own peers only, in their order. */
 static void check(const struct side *s, int src, uint32_t number, const char *data, size_t len)
 {
 	struct message m;
@@ -157,8 +157,8 @@ static void begin_all(struct side *s)
 		begin(s, p);
 }
 
-/* Every rank sends as many to each. (Others may be ahead; their messages may wait for one that is in hdl_tp_fini
- * of its other instance.) */
+/* Whether all messages have come: each rank sends as many to each. (Other ranks may be ahead; their messages may wait for a rank
+ * that is in hdl_tp_fini of its other instance.) */
 static bool is_over(const struct side *s)
 {
 	bool over = s->ended == s->begun;
@@ -176,7 +176,8 @@ static void settle(struct side *s)
 		turn_of(s->tp, false, &idle);
 }
 
-/* By one thread: in turns, and nobody sleeps, since what comes for the one need not wake who sleeps in the other. */
+/* By one thread: the instances in turns, without sleeping, since a message for one instance need not
+ * wake a sleep in the other. */
 static void interleaved(unsigned messages)
 {
 	for (unsigned i = 0; i < messages; i++) {
@@ -215,7 +216,7 @@ static void at_once(unsigned messages)
 		pthread_join(thread[i], NULL);
 }
 
-/* Each process tells all others where its second instance is. */
+/* Each process sends the address of its second instance to all other ranks. */
 static void exchange_addresses(void)
 {
 	unsigned idle = 0;
@@ -235,8 +236,8 @@ static void exchange_addresses(void)
 		turn_of(side[0].tp, false, &idle);
 }
 
-/* Who ends one instance does not look after the other: what was lost of that one's messages would not go again to those who wait
- * for them, and do not come to the end. */
+/* A barrier ahead of hdl_tp_fini: a process that ends one instance makes no progress in the other, so its lost messages would
+ * not be sent again, and the ranks that wait for them would not come to the end. */
 static void come_together(void)
 {
 	int fenced = hdl_rt_fence_begin();
@@ -271,7 +272,7 @@ int main(int argc, char **argv)
 	(threads ? at_once : interleaved)(messages);
 	come_together();
 
-	/* one ends, and what the other one has under way is not its business */
+	/* one instance ends, with messages of the other under way */
 	for (unsigned i = 0; i < 8; i++)
 		begin_all(last);
 	if (hdl_tp_fini(&side[first].tp) || side[first].tp)

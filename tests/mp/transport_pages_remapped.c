@@ -123,7 +123,7 @@ long __wrap_syscall(long n, ...)
 	return __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* The library's reader of events finds none while it is held: whoever unmaps waits. */
+/* While it is held, the library's reader of userfaultfd events finds none: threads that unmap wait. */
 static _Atomic bool held;
 ssize_t __real_read(int fd, void *p, size_t n);
 ssize_t __wrap_read(int fd, void *p, size_t n);
@@ -151,7 +151,7 @@ static char *fresh(char *at, size_t n)
 static void unmaps(void)
 {
 	CHECK(!munmap(buf, BYTES));
-	/* should somebody else have taken it meanwhile, this fails */
+	/* fails if another thread has mapped the addresses meanwhile */
 	CHECK(mmap(buf, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == buf);
 }
 
@@ -281,7 +281,7 @@ static void *unmaps_others(void *arg)
 	for (uint64_t i = 0; !stop; i++) {
 		char *part = zone + (2 * (mix(i) % (ZONE / BYTES / 2)) + 1) * BYTES;
 		size_t n = BYTES >> mix(i + 77) % 4;
-		/* it stays taken, lest somebody else's mapping comes to lie there */
+		/* the addresses stay mapped, so that no other mapping comes to lie there */
 		CHECK(mmap(part, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == part);
 		usleep(500);
 		memset(fresh(part, n), (int)i, n);
@@ -319,7 +319,7 @@ static void *unmaps_buf(void *arg)
 	return arg;
 }
 
-/* The addresses are free, and a message's, while the thread that has unmapped them still waits, and nobody has been told. */
+/* The addresses are free, and used by a message, while the thread that has unmapped them still waits for the event to be read. */
 static void while_a_thread_waits(bool kept)
 {
 	pthread_t thread;
@@ -345,7 +345,7 @@ static void while_a_thread_waits(bool kept)
 	}
 }
 
-/* What is kept goes before the library's own memory cannot be had. */
+/* Cached registrations are dropped before an allocation of the library's own memory fails. */
 static void in_short_supply(bool kept)
 {
 	struct hdl_mem m;
@@ -357,7 +357,7 @@ static void in_short_supply(bool kept)
 	hdl_mem_free(&m);
 }
 
-/* A lane is made, to the rank itself, which has none yet, while what is kept leaves no memory for queues. */
+/* A lane to the rank itself is made while the cached registrations leave no memory for queues. */
 static void queues_in_short_supply(bool kept)
 {
 	if (!(hdl_ep(hdl_mpi_tp, me)->can & HDL_QUEUE_CONNECTED))	/* UD alone: no queue would be made */

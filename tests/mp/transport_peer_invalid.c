@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer must not say, or says too late: it is refused, reported, and changes nothing. Over UD, where all that one says
- * comes in its order. Argument:
- *     rndv about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again; parts
- *     that are no message's (3 ranks) packets packets that claim more than they have, or are another life's; connections of
- *     another life (2 ranks, HEDDLE_TRANSPORT=rc,ud) numbers a connection whose queue breaks: both ends have the same numbers,
- *     others than before, and what is said late of the earlier
- *              ones changes nothing (2 ranks, RC or XRC; no other test of the software HCA would notice, which counts no packets)
- *     sleeps   one rank, RC: what the last look before a sleep finds is not slept over
- *     states one rank, UD: what a late word for an earlier sleep is for this one; what is sent at once; which
- *     request is the last of a
- *              fetch; which DC initiator a peer's requests go through
+ * Invalid or late messages of a peer: they are refused, reported, and change nothing. Over UD, where the packets of a peer
+ * arrive in order. Argument:
+ *     rndv     control messages about transfers under way: beyond the message, beside the part that was asked for, of another
+ *              peer's transfer, or twice; fragments of no message (3 ranks)
+ *     packets  packets that claim more bytes than they have, or are of another life of the peer; connections of another life (2
+ *              ranks, HEDDLE_TRANSPORT=rc,ud)
+ *     numbers  a connection whose queue breaks: both ends use the same packet numbers, other ones than before, and late
+ *              messages about the earlier ones change nothing (2 ranks, RC or XRC; no other test of the software HCA notices,
+ *              since it counts no packets)
+ *     sleeps   one rank, RC: an arrival that the last look before a sleep finds prevents the sleep
+ *     states   one rank, UD: a late message about an earlier sleep; messages that are sent at once; the last request of a fetch;
+ *              the DC initiator that carries a peer's requests
  */
 #include <poll.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static void data_at(struct hdl_ep *ep, uint32_t rop, uint64_t offset, uint32_t n
 	hdl_ep_ctl(ep, HDL_CTL_DATA, body, n + (uint32_t)sizeof(rec), false);
 }
 
-/* Of rank 1's operations, and by numbers that there are. */
+/* About rank 1's transfers, by valid numbers. */
 static void anothers(struct hdl_ep *ep)
 {
 	struct hdl_cts cts = { .len = SMALL, .op = ids[0], .rop = ids[1] };
@@ -103,8 +104,8 @@ static void anothers(struct hdl_ep *ep)
 	data_at(ep, ids[1], 0, SMALL);
 }
 
-/* Of a message in several packets: more than is left, less than its last ones, of no message, longer than
- * any; and then a whole one. */
+/* Fragments of a message: with more bytes than are left, with fewer than the last fragment must have, of no message, of a
+ * message that is too long; and then a whole message. */
 static void parts(struct hdl_ep *ep)
 {
 	static const struct { uint8_t kind; int32_t tag; uint32_t len; } say[] = {
@@ -137,13 +138,14 @@ static void wrong(struct hdl_ep *ep)
 		hdl_ep_ctl(ep, HDL_CTL_CTS, &cts[i], sizeof(cts[i]), false);
 	hdl_ep_ctl(ep, HDL_CTL_FIN, &unknown, sizeof(unknown), false);
 	hdl_ep_ctl(ep, HDL_CTL_REFUSED, &unknown, sizeof(unknown), false);
-	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);	/* nobody writes there: it comes in pieces */
+	/* no peer writes there: the message arrives in pieces */
+	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
 	data_at(ep, ids[1], SMALL - 10, 20);
 	data_at(ep, ids[1], 2 * SMALL, 1);
 	data_at(ep, ids[1] + 1, 0, SMALL);
 }
 
-/* What was asked for is asked for again while it is under way, and given up as if it had not been matched. */
+/* A message that was asked for is asked for again while it is under way, and refused as if it had not been matched. */
 static void again(struct hdl_ep *ep, const void *rts, const struct hdl_fetch *f)
 {
 	struct hdl_cts cts = { .len = MUCH, .op = hdl_rts_number(rts), .rop = hdl_fetch_op((struct hdl_fetch *)f)->id };
@@ -186,7 +188,7 @@ static void crooked(void)
 	for (int i = 0; i < MUCH; i++)
 		if (all[i] != (char)(i * 7))
 			fail("the long message is damaged");
-	wrong(ep);		/* the numbers are nobody's now */
+	wrong(ep);		/* the numbers belong to no transfer now */
 	data_at(ep, ids[1], 0, SMALL);
 	say(0, DONE, NULL, 0);
 }
@@ -271,7 +273,7 @@ static void packets(void)
 		fail("no packet leaves");
 	hdl_ep_ctl(ep, HDL_CTL_PROBE, NULL, 0, false);
 	say(0, DONE, NULL, 0);
-	hear(DONE, 1);		/* both know each other by their ids now */
+	hear(DONE, 1);		/* each side has the other's id now */
 	tp->self.incarnation ^= 1;
 	hdl_ud_raw(ep, HDL_UD_PROBE, NULL, 0);
 	tp->self.incarnation ^= 1 ^ high;
@@ -298,7 +300,7 @@ static struct ibv_qp_attr attr_of(struct ibv_qp *qp)
 	return a;
 }
 
-/* By which the peer's messages come, if it has made it or been told of it. */
+/* Returns the target queue pair by which the peer's messages arrive, if this side has made it or been told of it; else NULL. */
 static struct hdl_xrc_target *target_by(const struct hdl_ep *ep, uint32_t qpn)
 {
 	struct hdl_xrc_target *t = ep->dev->xrc_targets;
@@ -317,8 +319,8 @@ static struct ibv_qp *receiving(const struct hdl_ep *ep, const struct end *from)
 	return t ? t->qp : ep->queues->sq.qp;
 }
 
-/* Tells the peer where this one sends, and compares what the peer says with what receives. Returns the number
- * that the peer began with. */
+/* Sends the peer the numbers of this side's sending queue, and compares the peer's with the receiving queue. Returns the packet
+ * number that the peer began with. */
 static uint32_t compare(struct hdl_ep *ep, unsigned round)
 {
 	struct ibv_qp_attr a = attr_of(ep->sq->qp), at;
@@ -339,7 +341,7 @@ static uint32_t compare(struct hdl_ep *ep, unsigned round)
 	return theirs.psn;
 }
 
-/* All that was said before has come, on both sides. */
+/* A barrier of two ranks: all earlier messages have arrived on both sides. */
 static void meet(int peer, unsigned n)
 {
 	say(peer, GO, NULL, 0);
@@ -366,12 +368,12 @@ static void break_queue(struct hdl_ep *ep)
 		ep->queues->event = IBV_EVENT_QP_FATAL;
 		hdl_wire_broke(ep, NULL);
 	} else {
-		hdl_sq_probe(ep->sq, ep);	/* it is noticed by what is flushed */
+		hdl_sq_probe(ep->sq, ep);	/* the flush of the probe shows the break */
 	}
 	while (h && !h->own_target && !h->asking)
 		hdl_tp_progress(tp);
 	if (h && h->asking) {
-		/* the answer to the question before this one comes now */
+		/* the answer to the previous request arrives now */
 		hdl_xrc_on_ctl(h->maker ? h->maker : ep,
 			       &(struct hdl_conn_msg){ .what = HDL_CONN_TARGET, .kind = HDL_QUEUE_XRC, .number = before,
 					  .qpn = 0xbad, .psn = 1 });
@@ -381,8 +383,7 @@ static void break_queue(struct hdl_ep *ep)
 	await_lane(ep);
 }
 
-/* The peer's question of before comes once more; and the event of the queue that was broken is read when
- * that has been renewed. */
+/* The peer's previous request arrives once more; and the event of the broken queue is read when the queue has been replaced. */
 static void late_words(struct hdl_ep *ep)
 {
 	struct hdl_xrc_target *t = ep->queues ? NULL : target_by(ep, theirs.dest);
@@ -404,7 +405,8 @@ static void numbers(void)
 	meet(ep->rank, 1);
 	await_lane(ep);
 	meet(ep->rank, 2);
-	/* the own target is seen by who breaks the queue; and one of XRC goes on as it is where all is carried out at once */
+	/* the side that breaks the queue sees its own target; and a queue of XRC goes on where the device carries out
+	 * all requests at once */
 	bool own = !ep->queues && container_of(ep->sq, struct hdl_xrc_host, sq)->own_target;
 	bool sees = hdl_job.rank == !own && (ep->queues || !ep->dev->promises.at_once);
 
@@ -464,7 +466,7 @@ static void sleeps(void)
 	hdl_tp_wake(tp);
 	if (!tp->dev[0]->promises.wakes && poll(&wake, 1, 0) != 1)
 		fail("nothing wakes this rank");
-	/* behind the looks of who goes to sleep, and before that sleep has begun in any way */
+	/* behind the looks of the thread that goes to sleep, and before its sleep has begun in any way */
 	if (goes_to_sleep())
 		fail("a wake-up that came just before is slept over");
 	if (!goes_to_sleep())

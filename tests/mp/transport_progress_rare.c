@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_progress_rare WHAT: a program that is in the library for one MPI_Test every 10 ms only. What is bounded is the
- * number of its calls: timers must go by the clock, and not by calls.
- *     killed   rank 1 ends by SIGKILL; rank 0, which waits for a message of it, has the error
- *     lossy    ranks exchange ROUNDS messages while packets get lost (SHCA_FAULT)
- *     served PATH rank 0 is not in the library but for a thread that waits for another message: its long message
- *     arrives. Rank 1, which has
- *              received it, makes the file PATH, for which rank 0 waits
+ * transport_progress_rare WHAT: a program that enters the library for one MPI_Test every 10 ms only. The test bounds the number
+ * of its calls: timers must go by the clock, not by calls.
+ *     killed       rank 1 ends by SIGKILL; rank 0, which waits for a message of rank 1, gets the error
+ *     lossy        ranks exchange ROUNDS messages while packets get lost (SHCA_FAULT)
+ *     served PATH  one thread of rank 0 is in the library, and waits for another message: the long message of rank 0 arrives.
+ *                  Rank 1 has received it and makes the file PATH, for which rank 0 waits
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,10 +16,10 @@
 
 #define PERIOD_US 10000
 #define ROUNDS 40
-#define KILLED_MOST 150			/* calls, until a death is told of that is to be seen in half a second */
-#define LOSSY_MOST (ROUNDS * 20)		/* a thousand calls for one loss are too many */
+#define KILLED_MOST 150			/* calls until a death is reported, which takes half a second */
+#define LOSSY_MOST (ROUNDS * 20)		/* a thousand calls for each lost packet would be more */
 
-/* Calls until it is done. */
+/* Returns the number of MPI_Test calls until the request is done. */
 static int test_until_done(MPI_Request *q, int most, int *rc)
 {
 	int calls = 0, done = 0;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote memory on the transport's door: every rank puts into, gets from and updates memory of every rank (itself included), at
- * random, some operations at a time, and flushes now and then. What a get brings, and what lies in the memory at the end, is
- * compared with a model byte by byte; the atomic operations of all ranks on the same words with what they must come to.
+ * One-sided operations of the transport's door: every rank puts into, gets from and updates memory of every rank (itself
+ * included), at random, some operations at a time, and flushes now and then. The bytes of gets, and the memory at the end, are
+ * compared with a model; the words that all ranks update by atomics, with the sum of all updates.
  *
  *     transport_rma [operations per pair [largest [seed [mode]]]]
  *
- * RMA_ATOMICS=device: the words are updated by the device (HDL_MR_ATOMIC_DEVICE), else by handlers, at odd addresses too.
- * RMA_BREAK=N: after every N operations a rank brings its queues that can be had again into the state of an error.
+ * RMA_ATOMICS=device: the device updates the words (HDL_MR_ATOMIC_DEVICE), else handlers do, at odd addresses too. RMA_BREAK=N:
+ * after every N operations a rank takes its queues that can be replaced to the error state. mode:
  *
- * mode: threads   a second thread of each rank operates, too
- *       stops     rank 1 is stopped for a while: nothing fails
- *       dies      rank 1 is killed: all that rank 0 has under way ends, each once, with an error
- *       gone      a region is deregistered, and its key used: that fails, and nothing else
- *       stale     hundreds of operations by such a key, without a flush between
- *       unmapped  what is got into memory that cannot be registered fails, and nothing else
- *       faults    operations on a region whose memory is unmapped or protected, and with such local memory: each fails alone
- *       early     requests by such a key break rank 1's new queues before it may send by them: they fail, and nothing else (RC)
- *       busy      a key in use is not released, nor, where operations are messages, its region deregistered
- *       flushes   several behind one operation, and behind one that fails (one rank, UD: nothing ends before there is progress)
- *       refuses   what cannot be is refused
+ *     threads   a second thread of each rank operates, too
+ *     stops     rank 1 is stopped for a while: no operation fails
+ *     dies      rank 1 is killed: each operation that rank 0 has under way ends once, with an error
+ *     gone      a region is deregistered, and its key used: that operation alone fails
+ *     stale     hundreds of operations by such a key, without a flush between
+ *     unmapped  a get into memory that cannot be registered fails alone
+ *     faults    operations on a region whose memory is unmapped or protected, and with such local memory: each fails alone
+ *     early     requests by such a key break rank 1's new queues before rank 1 may send by them: they fail alone (RC)
+ *     busy      a key in use is not released, nor, where operations are messages, its region deregistered
+ *     flushes   several flushes behind one operation, and behind one that fails (one rank, UD: no operation ends before there is
+ *               progress)
+ *     refuses   invalid arguments are refused
  */
 #include "transport_rma.h"
 
@@ -27,8 +28,8 @@ static unsigned operations = 400, seed = 1, breaks;
 size_t largest = 150000;
 bool by_device;
 char *memory;
-static char *odd;			/* memory begins GUARD bytes behind it */
-size_t area;			/* bytes that each origin has of each target's memory: slots, and a long one */
+static char *odd;			/* the allocation; `memory` begins GUARD bytes behind */
+size_t area;			/* bytes of each target's memory that belong to an origin: slots, and a long one */
 struct words *words;
 struct hdl_mr *mr_memory, *mr_words;
 struct target *targets;
@@ -106,7 +107,7 @@ size_t pack_keys(char *to, struct hdl_mr *a, struct hdl_mr *b)
 	return (size_t)(p - to);
 }
 
-/* A message whose payload did not come with it (HEDDLE_EAGER_MAX). */
+/* An active message whose payload is to be fetched (HEDDLE_EAGER_MAX). */
 struct late {
 	struct hdl_fetch fetch;
 	int from;
@@ -182,7 +183,7 @@ static void take_totals(int from, const char *data)
 			all.sum[w][u] = u == XOR ? all.sum[w][u] ^ t.sum[w][u] : all.sum[w][u] + t.sum[w][u];
 		all.may[w] += t.may[w];
 	}
-	/* what was put and flushed lies here */
+	/* the bytes of the flushed puts are here */
 	if (t.hash != hash_of(memory + (size_t)from * area))
 		fail("rank %d has put, and flushed, what is not here", from);
 	have_totals++;
@@ -224,7 +225,7 @@ static void break_queues(void)
 			fail("queue %u cannot be broken", sq->qp->qp_num);
 		if (!sq->ep)
 			continue;
-		/* as a device reports it */
+		/* as a device reports a failed queue */
 		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
 		hdl_wire_broke(sq->ep, NULL);
 	}
@@ -478,7 +479,8 @@ static bool all_done(void)
 
 const struct traffic traffic = { some, all_done };
 
-/* Everybody tells everybody what was put and added there; then each looks at its own memory. */
+/* Each rank sends each target the sums and hashes of its puts and additions there; then each rank compares
+ * its own memory with them. */
 static void compare_all(void)
 {
 	unsigned idle = 0;
@@ -505,7 +507,7 @@ static void compare_all(void)
 			fail("memory beside the region was written");
 }
 
-/* Rank 1's key is there before it stops: what a device has only queued stops with its process. */
+/* Rank 1's key has arrived before rank 1 stops: a message that its device has only queued would stop with its process. */
 static void stops(void)
 {
 	if (hdl_job.rank == 0)

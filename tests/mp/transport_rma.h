@@ -8,7 +8,7 @@
 enum { KEYS = 100, TOTALS, SAY, SLOTS = 24, WINDOW = 12, GUARD = 64 };
 #define SLOT_BYTES ((size_t)3000)
 
-/* What is shared by all: words of each width, one for each way to use it. */
+/* The words that all ranks update: of each width, one for each way to use it. */
 enum { ADD, XOR, SWAPS, CAS, BITS, USES };
 struct words {
 	uint64_t w8[USES];
@@ -16,8 +16,8 @@ struct words {
 };
 struct totals {
 	uint64_t sum[2][USES];		/* by width: 8, 4 */
-	uint64_t may[2];		/* of ADD: what nobody knows of */
-	uint64_t hash;			/* of what was put */
+	uint64_t may[2];		/* of ADD: operands of failed operations, which may or may not have been added */
+	uint64_t hash;			/* of the bytes of all puts */
 };
 
 struct target {

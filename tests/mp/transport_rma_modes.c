@@ -105,6 +105,17 @@ void dies(void)
 	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
 }
 
+/* Sends the keys of two regions to the peer. Returns when `all` messages with keys have come and this one is sent. */
+static void exchange_keys(struct hdl_mr *a, struct hdl_mr *b, unsigned all)
+{
+	struct target *t = &targets[!hdl_job.rank];
+	unsigned idle = 0;
+
+	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, a, b), &t->keys);
+	while (have_keys < all || pending_sends)
+		turn(&idle);
+}
+
 /* A key of a region that is no more: small and long, whatever carries it; and what other keys do goes on. */
 void gone(void)
 {
@@ -118,10 +129,7 @@ void gone(void)
 	for (unsigned round = 1; round <= 3; round++) {
 		mr = region(extra, sizeof(extra) / 8 * 8,
 			    HDL_MR_READ | HDL_MR_WRITE | (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
-		send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
-		unsigned idle = 0;
-		while (have_keys < 2 + round || pending_sends)
-			turn(&idle);
+		exchange_keys(mr_memory, mr, 2 + round);
 		hdl_rkey_release(t->was);
 		/* the next ones may come before this round is over */
 		struct hdl_rkey *bad = t->words, *good = t->memory;
@@ -161,9 +169,7 @@ void stale(void)
 	struct hdl_rma *op = calloc(PUTS, sizeof(*op));
 	unsigned idle = 0, pending = 0;
 
-	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr, mr), &t->keys);
-	while (have_keys < 3 || pending_sends)
-		turn(&idle);
+	exchange_keys(mr, mr, 3);
 	if (one(t->memory, 0, 100))
 		fail("a put by a good key");
 	say(!hdl_job.rank);
@@ -345,10 +351,7 @@ void faults(void)
 		char *p = map_pages();
 		struct hdl_mr *mr = region(p, FAULT_BYTES, HDL_MR_READ | HDL_MR_WRITE |
 					   (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
-		unsigned idle = 0;
-		send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
-		while (have_keys < 2 + round || pending_sends)
-			turn(&idle);
+		exchange_keys(mr_memory, mr, 2 + round);
 		hdl_rkey_release(t->was);
 		struct hdl_rkey *bad = t->words, *good = t->memory;
 		for (int what = 0; what < 3; what++)
@@ -434,11 +437,8 @@ void early(void)
 	struct hdl_mr *mr = region(extra, sizeof(extra), HDL_MR_READ | HDL_MR_WRITE);
 	struct target *t = &targets[!hdl_job.rank];
 	struct hdl_ep *ep = hdl_ep(tp, !hdl_job.rank);
-	unsigned idle = 0;
 
-	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
-	while (have_keys < 3 || pending_sends)
-		turn(&idle);
+	exchange_keys(mr_memory, mr, 3);
 	say(!hdl_job.rank);
 	hear(1);
 	if (hdl_mr_deregister(mr))
@@ -483,9 +483,7 @@ void busy(void)
 	/* RDMA is not known to the owner: it sees operations that are messages */
 	bool messages = hdl_rma_connect(hdl_ep(tp, !hdl_job.rank)) == -EOPNOTSUPP;
 
-	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr, mr), &t->keys);
-	while (have_keys < 3 || pending_sends)
-		turn(&idle);
+	exchange_keys(mr, mr, 3);
 	if (hdl_job.rank == 0) {
 		int r = hdl_put(t->memory, 0, buf, sizeof(buf), &op);
 		if (r < 0 || (r == 0 && hdl_rkey_release(t->memory) != -EBUSY))

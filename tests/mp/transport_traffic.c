@@ -44,7 +44,7 @@ struct in {
 static unsigned *next_in, *sent_out, *inflight;
 static uint64_t received, fetching, done_out;
 
-/* Zeros. The limits under which this runs may leave none. */
+/* Returns zeroed memory; ends the program if the limits under which the test runs leave none. */
 static void *new_bytes(size_t n)
 {
 	void *p = calloc(1, n);
@@ -104,11 +104,11 @@ static size_t size_of(int src, int dst, unsigned index)
 
 static bool sync_of(int src, int dst, unsigned index)
 {
-	/* who reads late shall not have to wait for a receiver */
+	/* a rank that looks late must not wait for a receiver */
 	return !late && key(src, dst, index) >> 40 & 1 && index % 7 == 0;
 }
 
-/* Memory that is not one run: its bytes lie by RUN, with GAPs between them that nothing may touch. */
+/* Memory that is not one run: its bytes lie in runs of RUN, with GAPs between them that must not change. */
 #define RUN 11
 #define GAP 5
 #define GAP_BYTE 0x2a
@@ -254,7 +254,7 @@ static void sent(struct hdl_send *s, int err)
 	finished(o);
 }
 
-/* Events that the device has yet to tell, of a type that it never has by itself. */
+/* Events that the device will report when it is next looked at, of a type that it never reports by itself. */
 static struct ibv_qp *untold[64];
 static unsigned nuntold;
 int __real_ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *e);
@@ -296,7 +296,7 @@ static void break_queues(void)
 				untold[nuntold++] = sq->qp;
 			continue;
 		}
-		/* as a device reports it; else one who has nothing to send does not notice, and the peer's device
+		/* as a device reports it; else a side with nothing to send does not notice, and the peer's device
 		 * tries for some seconds */
 		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
 		hdl_wire_broke(sq->ep, NULL);
@@ -335,7 +335,7 @@ static void send_one(int peer)
 	if (r < 0)
 		fail("send to rank %d: %s", peer, strerror(-r));
 	if (r == 1) {
-		memset(o->buf, 0x55, n);	/* ours again: whoever still reads it is caught */
+		memset(o->buf, 0x55, n);	/* the user's again: a late read of it shows */
 		finished(o);
 	}
 }

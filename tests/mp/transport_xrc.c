@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC: what processes of a host share, how much that is, and what becomes of it when one of them ends or stops. Argument:
- *     count N all ranks send to all; rank 0 counts the device's queue pairs: a sending and a receiving one
- *     for each rank and each of N
- *               hosts, whatever the number of ranks (shcactl, whose path is the next argument)
- *     maker rank 0 speaks to the upper half of the ranks, which are another host's (xrc_hosts.sh): first to
- *     its first, which makes the
- *               target. That is killed, and nobody notices but by its end; then so are those that keep the
- *               target, and another is made
- *     receiver rank 1 is killed, and nothing tells rank 0 but a request that is refused (HEDDLE_KEEPALIVE): what it has for rank
- *     2 arrives once and in order stopped rank 1 stops, with fewer receives than messages are sent to it: what rank 0 has for
- *     rank 2 behind them arrives all the
- *               same, and what is rank 1's when it goes on
- *     killed    the same, but it is killed instead
+ * XRC: the queue pairs that processes of a host share, their number, and what happens to them when a
+ * process ends or stops. Argument:
+ *     count N   all ranks send to all; rank 0 counts the device's queue pairs: a sending and a receiving one for each rank and
+ *               each of N hosts, whatever the number of ranks (shcactl, whose path is the next argument)
+ *     maker     rank 0 sends to the upper half of the ranks, which are on another host (xrc_hosts.sh): first to the first of
+ *               them, which makes the target queue pair. That rank is killed, which only its end shows; then the ranks that hold
+ *               the target are killed, and another target is made
+ *     receiver  rank 1 is killed, and rank 0 learns that from a refused request only (HEDDLE_KEEPALIVE): its messages for rank 2
+ *               arrive once and in order
+ *     stopped   rank 1 stops, with fewer receives than messages are sent to it: the messages of rank 0 for rank 2 behind them
+ *               arrive all the same, and those for rank 1 when rank 1 goes on
+ *     killed    the same, but rank 1 is killed instead of stopped
  */
 #include <sys/wait.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deaths around common queue pairs (XRC's receiving ones). A victim makes one, opens another's, breaks and begins both anew,
- * destroys what it has, and dies at one point of that. Whatever it was at: what the other process holds can be used, what nobody
- * holds is gone, nothing is locked, and its place is free again. At the reaper's points it is the victim's reaper that dies.
+ * Deaths around common queue pairs (XRC_RECV, held by several processes). A victim makes one, opens one of another process,
+ * takes both to ERR and back to use, destroys its own, and dies at one point of that. Wherever it was: queue pairs that the
+ * other process holds can be used, those that no process holds are gone, no lock is held, and their places are free again. At
+ * the reaper's points the reaper of the victim dies.
  *
  *     common_qp_death [POINT]
  */
@@ -34,8 +35,9 @@ static const struct {
 
 static struct stage {
 	char fabric[64];
-	bool shared;			/* the other one opens what the victim has made */
-	uint32_t sender[2], number[2];	/* the other's queues that send; the victim's, the other's that receive */
+	bool shared;			/* the other process opens the victim's queue pair */
+	uint32_t sender[2], number[2];	/* sender: queues of the other process; number: the victim's receiving queue pair, and
+					 * the other process's */
 	_Atomic uint32_t there, made, opened, dead;
 	struct failpoint_arm arm[FAILPOINT_ARMS];
 } *st;
@@ -121,7 +123,8 @@ static void victim(void)
 	_exit(3);
 }
 
-/* What is true of every place when nobody is at it. */
+/* Returns the number of places in use. Must: no thread uses a queue pair. Fails if one is locked, is held by a dead process or
+ * by none, or has a gate that does not fit its state. */
 static uint32_t places_used(struct shca_member *m)
 {
 	struct shca_common_walk w = {0};
@@ -189,7 +192,7 @@ static struct ibv_qp *sender(struct side *s, struct receiver *v)
 	return rig_qp(&s->r, &a);
 }
 
-/* A message through it. */
+/* Fails unless a message gets through the queue pair. */
 static void works(struct receiver *v, struct ibv_qp *qp, struct ibv_qp *out)
 {
 	struct rig_path path = {.dest_qpn = qp->qp_num, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
@@ -242,7 +245,7 @@ static void other(void)
 	st->number[1] = mine->qp_num;
 	answer(mine, out[1]->qp_num);
 	if (st->shared && atomic_load(&st->made)) {
-		/* it may be dead before that */
+		/* the victim may be dead before that */
 		theirs = open_number(&s, st->number[0]);
 		if (theirs && !atomic_load(&st->dead))
 			works(&v, theirs, out[0]);
@@ -266,7 +269,7 @@ static void other(void)
 	rig_leave(&s.r);
 }
 
-/* Looks for the dead, and dies of it. */
+/* The reaper, which dies at a point of the reaping. */
 static void reaper(void)
 {
 	struct side s;
@@ -305,7 +308,7 @@ static bool died(pid_t pid)
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* A point, how often it is passed before, and whether what the victim has made is the other's as well. */
+/* A point, how often it is passed before, and whether the other process also holds the victim's queue pair. */
 static struct variant {
 	size_t point;
 	uint32_t skip;
@@ -357,7 +360,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		for (uint32_t k = 0; k < points[i].n; k++)
 			for (int shared = 0; shared < (points[i].by_reaper ? 1 : 2); shared++) {
-				/* the victim's last handle is no last one where the other has one */
+				/* the victim's last handle is not the queue pair's last one where the other process holds one */
 				if (shared && !strncmp(points[i].name, "common-end", 10))
 					continue;
 				CHECK(n < ARRAY_SIZE(variants));

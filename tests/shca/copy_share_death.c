@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes beside others: one that copies along with a reader, and dies or fails at it; one that joins while another is inside
- * the engine, beside a dead one. Each case is a process of its own, with children.
+ * A process that copies a share of another process's READ, and dies or fails; a process that joins while another one is inside
+ * the engine and a third is dead. Each case runs in a process of its own, with children.
  *
  *     copy_share_death [CASE]
  */
@@ -15,9 +15,10 @@
 
 #include "rig.h"
 
-static const char *dies_at;			/* this process, there */
-static _Atomic uint32_t *helps;			/* 1: it has begun; 2: the other one has done the rest */
-static bool offered;				/* this process's copy was one for two */
+static const char *dies_at;			/* the failpoint at which this process kills itself; NULL: none */
+static _Atomic uint32_t *helps;			/* 1: the helping process has begun a piece; 2: the reader has copied the
+						 * other pieces */
+static bool offered;				/* this process has offered a share of its copy */
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
@@ -35,7 +36,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 		atomic_store(helps, 2);
 	if (strcmp(name, "share-offered"))
 		return;
-	/* or this process would have done all of it before the other one looks */
+	/* else this process would have copied all before the other one looks */
 	offered = true;
 	for (int i = 0; !atomic_load(helps); i++, rig_nap())
 		if (i > 20000)
@@ -73,7 +74,7 @@ static void share_stage(void)
 	snprintf(st->fabric, sizeof(st->fabric), "copy_share_death-%d", (int)getpid());
 }
 
-/* Memory that is read in pieces, of which this process copies some itself while it polls. */
+/* Registers memory that a peer reads in pieces; while this process polls it copies some of them. */
 static struct ibv_cq *readable_memory(struct rig *r, char **at)
 {
 	char *p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -89,7 +90,7 @@ static struct ibv_cq *readable_memory(struct rig *r, char **at)
 	return rig_cq(r, 16, NULL);
 }
 
-/* Dies with a piece that it has begun. */
+/* The helping process dies within a piece. */
 static void helps_and_dies(void)
 {
 	struct ibv_wc wc;
@@ -104,7 +105,7 @@ static void helps_and_dies(void)
 		CHECK(shca_poll_cq(cq, 1, &wc) >= 0);
 }
 
-/* Cannot copy the last piece: a page of it is missing. Its end is there. */
+/* The helping process cannot copy the last piece, of which a page is unmapped; the piece's end is mapped. */
 static void helps_and_fails(void)
 {
 	struct ibv_wc wc;
@@ -144,7 +145,8 @@ static enum ibv_wc_status read_large(struct ibv_qp *qp, struct ibv_cq *cq, const
 	return completion(cq);
 }
 
-/* A read fails whose helper dies with a piece, all others being there: what is missing cannot be read any more. */
+/* The helping process dies within a piece, and all other pieces are copied: the READ fails, since the missing piece
+ * cannot be read any more. */
 static void helper_dies(void)
 {
 	struct ibv_mr *mr;
@@ -165,7 +167,7 @@ static void helper_dies(void)
 	CHECK(waitpid(pid, NULL, 0) == pid);
 }
 
-/* What a helper could not copy is missing, whoever copied the rest. */
+/* The helping process could not copy a piece: the READ fails, whichever process copied the rest. */
 static void helper_fails(void)
 {
 	struct ibv_mr *mr;
@@ -184,7 +186,7 @@ static void helper_fails(void)
 
 /* ---- joining ----------------------------------------------------------------------------------------------------------- */
 
-/* As if it were stopped: inside anybody's objects, and it does not leave. */
+/* As if the process were stopped within any member's objects: it does not leave the engine. */
 static void is_inside(void)
 {
 	struct rig r;
@@ -209,8 +211,8 @@ static void is_killed(void)
 		pause();
 }
 
-/* Nobody but the one who joins looks for the dead, and it cannot give back what is the dead one's, for somebody may be looking
- * at it: it becomes a member nevertheless. */
+/* Only the joining process looks for deaths, and it cannot free the dead process's memory, since the stopped process may be
+ * reading it: the joining process becomes a member nevertheless. */
 static void joins_beside(void)
 {
 	int status;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric among real processes: joining and leaving, dying, limits, strangers.
+ * The fabric among real processes: joining and leaving, deaths, limits, processes of other users and programs.
  *
  *     fabric_procs [NAME...]     runs these cases, or all; each in a process and a fabric of its own
  *     fabric_procs --list
  *     fabric_procs --hold NAME   is a member of a fabric until its standard input ends (for scripts)
  *
- * It forks beside threads, which thread sanitizer does not support: fabric_stress is for that.
+ * The cases fork beside threads, which thread sanitizer does not support: fabric_stress is for that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -140,7 +140,7 @@ static int basic_peer(void *arg)
 	memset(shca_at(m.base, off), 0x5a, 5000);
 	b->number = shca_number_alloc(&m);
 	CHECK(b->number > 1);
-	((struct shca_qp *)shca_at(m.base, off))->qpn = b->number;	/* what is entered says its number */
+	((struct shca_qp *)shca_at(m.base, off))->qpn = b->number;	/* each object has its number in it */
 	shca_number_set(&m, b->number, SHCA_KIND_QP, off);
 	struct shca_mr *mr = shca_mr_alloc(&m, &b->key);
 	CHECK(mr);
@@ -182,7 +182,7 @@ static int case_basic(void)
 	return 0;
 }
 
-/* Everybody joins while others leave. Whenever two are members at once, they are in the same file. */
+/* Processes join while other ones leave. Two that are members at the same time must be in the same file. */
 struct race {
 	pthread_mutex_t lock;
 	uint32_t members, joins, fabrics;
@@ -213,7 +213,7 @@ static int race_peer(void *arg)
 		r->members--;
 		pthread_mutex_unlock(&r->lock);
 		if (rand_r(&seed) % 8 == 0)
-			return i;	/* without leaving: a death */
+			return i;	/* ends without leaving, which counts as a death */
 		shca_engine_leave(&m);
 		if (rand_r(&seed) % 2)
 			sched_yield();
@@ -241,7 +241,7 @@ static int case_race(void)
 	return 0;
 }
 
-/* After kill -9 of all members nothing is left. */
+/* When all members have been killed, the fabric's memory is free. */
 struct kill9 {
 	_Atomic uint32_t ready;
 };
@@ -285,14 +285,14 @@ static bool kill_all(void)
 		CHECK(sockets_with(bell) == 0);
 	}
 	for (int i = 0; i < 100 && (after = meminfo_kib("Shmem:")) > before + N * (32 << 10); i++)
-		poll(NULL, 0, 50);	/* the kernel frees it in its own time */
+		poll(NULL, 0, 50);	/* the kernel frees the memory with a delay */
 	printf("# Shmem %llu, %llu, %llu KiB\n", (unsigned long long)before, (unsigned long long)during,
 	       (unsigned long long)after);
 	return during + (32 << 10) > before + N * (64 << 10) && after <= before + N * (32 << 10);
 }
 static int case_kill9(void)
 {
-	/* what stays does so each time; other programs come and go */
+	/* a leak shows each time, other programs' memory does not */
 	for (int i = 0; i < 5; i++)
 		if (kill_all())
 			return 0;
@@ -300,7 +300,7 @@ static int case_kill9(void)
 	return 1;
 }
 
-/* A member that is killed is noticed, and what it held is given back. */
+/* The death of a member is noticed, and its slot, objects and memory are freed. */
 struct reaped {
 	_Atomic uint32_t ready;
 	uint32_t slot, number, key;
@@ -363,9 +363,9 @@ static int case_reap(void)
 			CHECK(m.threads[i].owner != slot + 1 && (m.threads[i].owner == m.slot + 1 || !(m.threads[i].active & 1)));
 		struct stat st;
 		CHECK(!fstat(m.fd.n, &st));
-		CHECK(st.st_blocks * 512 < 2 << 20);	/* punched out, not only disowned */
+		CHECK(st.st_blocks * 512 < 2 << 20);	/* the pages are freed (FALLOC_FL_PUNCH_HOLE), not only the chunk */
 	}
-	/* one that calls exec lives on, but not as a member */
+	/* a member that calls exec(3) lives on, and is a member no more */
 	atomic_store(&r->ready, 0);
 	pid_t pid = spawn(exec_peer, r);
 	await(&r->ready, 1);
@@ -389,7 +389,7 @@ static int case_reap(void)
 	return 0;
 }
 
-/* Members die in the middle of everything while others do the same; the survivors reap them, and nothing is lost. */
+/* Members die at random points, several at a time; the survivors reap them, and no slot or memory is lost. */
 static int churn_peer(void *arg)
 {
 	_Atomic uint32_t *stop = arg;
@@ -440,13 +440,13 @@ static int case_churn(void)
 		CHECK(exit_of(pid[i]) == 0);
 	shca_proc_sweep(shca_thread_get(&m));
 	for (int i = 0; i < 5000 && chunks_of(&m, UINT32_MAX); i++)
-		poll(NULL, 0, 1);	/* somebody's helper may have been at it */
+		poll(NULL, 0, 1);	/* the helper thread of some member may be reaping */
 	CHECK(chunks_of(&m, UINT32_MAX) == 0);
 	shca_engine_leave(&m);
 	return 0;
 }
 
-/* A descriptor from the launcher: everybody who got it is in that fabric, whatever the name. */
+/* A descriptor from the launcher: every process that inherits it joins that fabric, whatever the name. */
 static int heir(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -487,12 +487,12 @@ static int case_inherited(void)
 	return 0;
 }
 
-/* The child of a fork is not a member; it may become one. */
+/* A forked child is not a member; it can join. */
 static int forked_child(void *arg)
 {
 	struct shca_member *m = arg, own;
 	CHECK(m->forked && m->fd.n < 0);
-	/* nor does it keep the memory, which would outlive its parent in it */
+	/* the child does not keep the mapping, which would outlive the parent */
 	CHECK(msync(m->base, 4096, MS_ASYNC) && errno == ENOMEM);
 	CHECK(!shca_thread_get(m) && errno == ESTALE);
 	shca_engine_leave(m);
@@ -515,7 +515,7 @@ static int case_fork(void)
 	return 0;
 }
 
-/* A process that leaves gives its slot back, though it lives: the next time it has the same one. */
+/* A process that leaves frees its slot, though it lives: when it joins again it gets the same one. */
 static int stays(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -542,7 +542,7 @@ static int case_again(void)
 	return 0;
 }
 
-/* Somebody who holds the lock name: his death frees those who wait; while he lives they give up with his pid. */
+/* A process holds the lock name: its death lets the waiting processes go on; while it lives they give up, and name its pid. */
 static int lock_holder(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -582,8 +582,8 @@ static int case_lock(void)
 	return 0;
 }
 
-/* A member that is about to end has its name still, and its file no more: who joins waits for that, and does not make a second
- * fabric of the name beside it. */
+/* A member that is ending has the fabric's name still, and its file no more: a process that joins waits for the end, and does
+ * not make a second fabric of that name. */
 static int keeps_name(void *arg)
 {
 	_Atomic uint32_t *n = arg;

@@ -19,7 +19,7 @@
 
 #include "fabric_procs.h"
 
-/* Grows under several at once; everybody's bytes stay what they were. */
+/* Several members grow the fabric at once; the bytes of each member must not change. */
 static int growth_peer(void *arg)
 {
 	_Atomic uint32_t *turn = arg;
@@ -74,7 +74,8 @@ int case_dev_shm(void)
 	return 0;
 }
 
-/* Under a small limit on the address space a member maps the front only, and what lies beyond is refused, not touched. */
+/* Under a small limit on the address space a member maps the front of the file only; objects beyond are
+ * refused, and not touched. */
 struct limited {
 	_Atomic uint32_t ready, done;
 	uint32_t number;
@@ -88,7 +89,7 @@ static int far_peer(void *arg)
 	shca_off front = shca_mem_alloc(&m, 600 << 20), off = shca_mem_alloc(&m, 100000);
 	CHECK(front && off > 600 << 20);
 	l->number = shca_number_alloc(&m);
-	((struct shca_cq *)shca_at(m.base, off))->cqn = l->number;	/* what is entered says its number */
+	((struct shca_cq *)shca_at(m.base, off))->cqn = l->number;	/* each object has its number in it */
 	shca_number_set(&m, l->number, SHCA_KIND_CQ, off);
 	shca_mem_free(&m, front, 600 << 20);
 	atomic_store(&l->ready, 1);
@@ -221,8 +222,9 @@ int case_cgroup(void)
 	return rc != 0;
 }
 
-/* The same where the second version's tree is, or another's that looks like it: no machine has both with memory. Of the group
- * and its ancestors the tightest counts, file pages that can be dropped do not; "max" and what is not there count for nothing. */
+/* The same for cgroup version 2, or a directory that looks like it, since no machine has memory controllers of both versions.
+ * The tightest limit of the group and its ancestors counts; file pages that can be dropped do not count as used; "max" and
+ * missing files are no limit. */
 static bool put(const char *dir, const char *name, const char *text)
 {
 	char path[300];
@@ -250,7 +252,7 @@ static int peer_in_tree(void *arg)
 	char mid[200];
 	snprintf(mid, sizeof(mid), "%s/a", top);
 	CHECK(put(mid, "memory.current", cur));
-	/* what it was granted before is grown by without asking: some of these still come */
+	/* the member grows by what was granted before without asking again: some of these allocations still succeed */
 	for (int i = 0; i < 1000; i++)
 		if (!shca_mem_alloc(&m, 60000)) {
 			CHECK(errno == ENOMEM && i < 600);
@@ -285,7 +287,8 @@ int case_cgroup_v2(void)
 	return 0;
 }
 
-/* Another user has a fabric of its own by the same name, and is told of this one; with an inherited descriptor it is refused. */
+/* Another user gets a fabric of its own by the same name, with a message that names this one; with an inherited
+ * descriptor that user is refused. */
 static int stranger(void *by_name)
 {
 	struct shca_member m;
@@ -321,7 +324,8 @@ int case_other_user(void)
 	return 0;
 }
 
-/* Another user binds the names by which a process of this one would be found, and joins: they hold up nothing. */
+/* Another user binds the abstract names by which a process of this user would be found, and joins: that must not hold up
+ * this user's processes. */
 struct squat {
 	_Atomic uint32_t there;
 	int type;		/* 0: does not listen; 1: listens; 2: its backlog is full; 3: a datagram socket */
@@ -350,7 +354,7 @@ static int squatter(void *arg)
 	for (const char *c = fabric; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
 	CHECK(!setgid(65534) && !setuid(65534) && !prctl(PR_SET_PDEATHSIG, SIGKILL));
-	/* one name for all who join, as a lock might have it */
+	/* a name that all joining processes would use, if it were a lock */
 	snprintf(name, sizeof(name), "shca-lock/0/%s", fabric);
 	squat_name(q->type, name);
 	for (int fd = 3; fd < 20; fd++) {
@@ -431,8 +435,8 @@ int case_other_version(void)
 	return 0;
 }
 
-/* What looks like a fabric and is none: a file that can be made shorter, or whose header cannot be right. Who inherits it passes
- * it over, and looks for its fabric by name. */
+/* A file that looks like a fabric and is none: it can be truncated, or its header is impossible. A process that inherits its
+ * descriptor ignores it, and looks for its fabric by name. */
 static int passes_over(void *file)
 {
 	struct shca_member m;
@@ -481,7 +485,7 @@ int case_no_fabric(void)
 	return 0;
 }
 
-/* A span that is out of range is replaced by the nearest that is not, and that is said. */
+/* A span that is out of range is replaced by the nearest valid one, with a message. */
 static int spans(void *bytes)
 {
 	struct shca_header h;

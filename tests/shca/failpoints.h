@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of failpoints share: the cases, and the stage on which one is played.
+ * Shared by the sources of failpoints: the cases, and the objects of a case.
  *
- *     failpoints.c        which cases there are, and how one is run
- *     failpoints_stage.c  objects, messages, the program of the queue under test, where it is to die
- *     failpoints_roles.c  what each process does, and what it must find
+ *     failpoints.c        the cases, and how one is run
+ *     failpoints_stage.c  objects, messages, the requests of the queue under test, the point of death
+ *     failpoints_roles.c  each process's part, and what it must find after the death
  */
 #ifndef TESTS_SHCA_FAILPOINTS_H
 #define TESTS_SHCA_FAILPOINTS_H
@@ -26,12 +26,12 @@ enum req {
 #define M_DATA (M_TAKES | M(WRITE) | M(READ) | M(READ_CALC) | M_ATOMICS)
 #define M_CROSS (M(WAIT) | M(SEND_EN) | M(RECV_EN))
 #define M_BAD (M(SEND_LONG) | M(WRITE_KEY))
-/* Nobody but its owner learns of this one. */
+/* The status of this request is its owner's only. */
 #define M_OWN M(SEND_LKEY)
 #define M_REAP (M(SEND) | M(SEND_SRQ) | M(WAIT) | M(SEND_RNR) | M(RECV_EN))
 
 enum executor { E_DIRECT, E_SHARED, E_THIRD, E_REAPER, E_HELPER, E_KINDS };
-/* On which queue the point lies, if not on T for the request's own opcode. */
+/* The queue and request at which the failpoint counts, if not T's request under test. */
 enum where { W_REQ, W_T, W_TB, W_RS, W_LAST, W_XA, W_ANY };
 
 struct point {
@@ -39,14 +39,14 @@ struct point {
 	uint32_t reqs, executors;
 	enum where where;
 	uint32_t skip;
-	bool ambiguous;			/* whether the request happened cannot be known: its queue must fail */
+	bool ambiguous;			/* the survivors cannot know whether the request was executed: its queue must fail */
 	const char *why;		/* other requests and executors cannot come here */
 };
 
 /* ---- the stage ----------------------------------------------------------------------------------------------------- */
 
 enum { A, B, X, Y, ROLES };
-/* Connections: between whom. */
+/* Connections, by the two processes. */
 enum link { L_T, L_XA, L_XB, L_AB, L_M, L_R, L_XY, L_BY, LINKS };
 extern const int ends[LINKS][2];
 
@@ -92,7 +92,7 @@ struct end {
 	int rx_status[RECVS];
 	int rx_n;
 	struct ibv_wc rx_wc[RECVS];
-	bool told;			/* an event said that it is in error */
+	bool told;			/* an event has reported the queue in error */
 };
 
 struct actor {
@@ -101,7 +101,7 @@ struct actor {
 	char *mem[2];
 	struct ibv_mr *mr[2];
 	struct end e[LINKS];
-	struct ibv_cq *wcq;		/* A: what T's WAIT waits for */
+	struct ibv_cq *wcq;		/* A: the CQ that T's WAIT waits for */
 	struct ibv_srq *srq;
 	struct ibv_comp_channel *channel;	/* B: of T's receives */
 };
@@ -151,7 +151,7 @@ static inline int lane(void)
 
 /* ---- failpoints_stage.c -------------------------------------------------------------------------------------------- */
 
-/* Joins, makes what the role has, connects; returns when all have. */
+/* Joins the fabric, makes the role's objects, connects them; returns when all roles have. */
 void enter_stage(struct actor *a, int role);
 /* Where the i-th receive of a link lands; links on the SRQ share. */
 char *rx_buffer(struct actor *a, int l, int i);

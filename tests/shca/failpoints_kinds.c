@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoints has connected queues; this has the others: a third party dies at every step of a request of a UD, XRC or DC queue
- * that it runs for its owner.
+ * The queues that failpoints has not: a third party dies at every step of a request of a UD, XRC or DC queue that
+ * it executes for the owner.
  *
- *     A    owns the queue T, and is stopped by SIGSTOP before it runs
- *     B    has the receives (its own, an XRC SRQ, or a DC target's SRQ) and the memory; it sends nothing
- *     X    runs T: its message is what T's first request, a WAIT, waits for; or (DC, where nothing waits) it kicks T, which has
- *          found no target, as whoever finds a queue left over does
+ *     A  owns the queue T, and is stopped by SIGSTOP before it executes T
+ *     B  has the receives (its own, an XRC SRQ, or a DC target's SRQ) and the memory; it sends nothing
+ *     X  executes T: T's first request is a WAIT for X's message; or (DC, without WAIT) X kicks T, whose target it has not
+ *        found, as a thread does that finds a queue in `left`
  *
- * What X leaves unfinished B has to find finished while A is stopped.
+ * B must find the requests that X leaves unfinished completed while A is stopped.
  *
  *     failpoints_kinds [-v] [KIND [POINT [REQUEST]]]
  */
@@ -73,15 +73,13 @@ enum { A, B, X, ROLES };
 #define GRH 40
 #define ROOM 256
 #define CELL0 0x100u
-#define DC_KEY 77u
-
 static struct stage {
 	char fabric[64];
 	enum kind kind;
 	enum req req;
 	const struct point *p;
 	bool priv;
-	uint32_t t[2], srqn, slot_a, slot_x;	/* T, and what answers it */
+	uint32_t t[2], srqn, slot_a, slot_x;	/* numbers of T and of the queue that responds; slots of A and X */
 	shca_off off;			/* T's */
 	uint64_t addr, cell;
 	uint32_t rkey;
@@ -118,29 +116,11 @@ static void poll_one(struct ibv_cq *cq, struct ibv_wc *wc, const char *what)
 
 static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,
-					.recv_cq = cq, .srq = srq};
-	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
-					 .dc_init_attr = {.dc_type = srq ? MLX5DV_DCTYPE_DCT : MLX5DV_DCTYPE_DCI}};
-
-	if (srq) {
-		dv.dc_init_attr.dct_access_key = DC_KEY;
-	} else {
-		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-				   IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1};
-	}
-	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags =
-					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
-	CHECK(qp && !shca_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
-	return qp;
+	return rig_dc_qp(r, cq, srq, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
 }
 
-/* An initiator becomes ready to send; a target, to answer. */
+/* Takes an initiator to RTS, a target to RTR. */
 static void dc_up(struct ibv_qp *qp, bool target)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096,
@@ -227,7 +207,7 @@ static void dc_post(struct ibv_qp *t, struct ibv_ah *ah, struct ibv_sge *sge)
 		case FAA: ibv_wr_atomic_fetch_add(ex, st->rkey, st->cell, 3); break;
 		default: ibv_wr_send(ex); break;
 		}
-		shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[1], DC_KEY);
+		shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[1], RIG_DC_KEY);
 		ibv_wr_set_sge(ex, sge[i].lkey, sge[i].addr, sge[i].length);
 	}
 	CHECK(!ibv_wr_complete(ex));
@@ -380,8 +360,8 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		FAIL("%u receives are left, of %u", posted(r, s), RECVS - n);
 }
 
-/* A's helper thread may be running T by its timer when A is stopped: nobody could take away what is X's before A goes on. Then A
- * is to go on, and be stopped again. */
+/* A's helper thread may be executing T by its timer when A is stopped: then X could not be reaped before A goes on. So A goes
+ * on, and is stopped again. */
 static void stopped_outside(struct rig *r)
 {
 	for (uint32_t n = 1;; n++) {

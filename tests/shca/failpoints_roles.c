@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each process of failpoints does, and what it must find after the death: see failpoints.c for who is who. */
+/* The roles of the processes of failpoints (failpoints.c), and what each must find after the death. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static void want_reaped(struct actor *a, int role)
 	for (unsigned i = 0; i < SHCA_ATOMIC_LOCKS; i++) {
 		uint32_t holder = atomic_load(&m->hdr->atomic_locks[i]);
 		uint32_t owner = holder ? atomic_load(&m->threads[holder - 1].owner) : 0;
-		/* a second one who died is looked at when he is reaped */
+		/* a second victim is looked at when it is reaped */
 		if (holder && (!owner || owner == slot + 1))
 			FAIL("lock %u of private atomics is held by thread %u", i, holder - 1);
 	}
@@ -31,7 +31,7 @@ static void want_reaped(struct actor *a, int role)
 			FAIL("thread slot %u of the dead process is left", t);
 }
 
-/* The peer of this link died: an event, what is posted fails, all receives come back, each once. */
+/* The peer of this link died: an event is raised, posted requests fail, and all receives complete, each once. */
 static void want_peer_dead(struct actor *a, int l, bool failed_before)
 {
 	struct ibv_async_event ev;
@@ -55,7 +55,7 @@ static void want_peer_dead(struct actor *a, int l, bool failed_before)
 	want_send(a, l, IBV_WC_RETRY_EXC_ERR, failed_before ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
 }
 
-/* All of T's receives at B, when A died: what arrived, in order and whole, then flushed. */
+/* T's receives at B after A's death: those of arrived messages, in order and whole, then flushed ones. */
 static void check_owner_died(struct actor *b)
 {
 	struct end *e = &b->e[L_T];
@@ -91,7 +91,7 @@ static uint64_t cell_after(void)
 	}
 }
 
-/* The cell after an atomic that happened once, or (ambiguous) perhaps. */
+/* Fails unless the cell has the value after one execution of the atomic; perhaps: or after none. */
 static void check_cell(struct actor *b, bool perhaps)
 {
 	uint64_t v = *(volatile uint64_t *)(b->mem[op_lane()] + O_CELL);
@@ -108,7 +108,7 @@ static void check_cell(struct actor *b, bool perhaps)
 	}
 }
 
-/* Who sleeps until T's message comes is woken, whoever put it in, or died in doing so. */
+/* A sleep until T's message comes must end, whichever process delivered the message, or died while it did. */
 static void want_wakeup(struct actor *b)
 {
 	struct pollfd p = {.fd = b->channel->fd, .events = POLLIN};
@@ -159,7 +159,7 @@ static void check_third_at_b(struct actor *b)
 	}
 	want_recvs(b, L_T, n + 1);
 	check_msg(b, L_T, n, A, 9);
-	/* in the order in which they were posted, or a receive was lost with the one who had taken it */
+	/* in the order in which they were posted: else a receive was lost with the process that had taken it */
 	for (int i = 0; i <= n; i++)
 		if (b->e[L_T].rx_wc[i].wr_id != (uint64_t)i)
 			FAIL("T's message %d took receive %lu", i, (unsigned long)b->e[L_T].rx_wc[i].wr_id);
@@ -197,7 +197,7 @@ static void talk(struct actor *a, int l, bool first)
 	}
 }
 
-/* The shared receive queue has lost none of its receives: as many messages as are not used on T fit, and arrive. */
+/* Fails if the SRQ has lost a receive: as many messages arrive as receives are not used on T. */
 static void check_srq(struct actor *b, int l)
 {
 	struct end *e = &b->e[l];
@@ -322,7 +322,7 @@ static struct ibv_mr *big_region(struct actor *a)
 	return mr;
 }
 
-/* A writes large blocks to B, or reads them, until B, who helps, dies of it. */
+/* A writes large blocks to B, or reads them, until B dies while it copies a share. */
 void help_a(void)
 {
 	struct actor a;
@@ -345,7 +345,7 @@ void help_a(void)
 	}
 	if (wc.status != IBV_WC_RETRY_EXC_ERR)
 		FAIL("large request: %s", ibv_wc_status_str(wc.status));
-	/* told by the completion: an event is for those who only receive */
+	/* the completion reports the death; the event is for queues that only receive */
 	want_reaped(&a, B);
 	send_msg(&a, L_T, 50);
 	want_send(&a, L_T, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR);
@@ -398,7 +398,7 @@ void role_a(void)
 	post_managed(&a);
 	barrier(2);
 	if (!third()) {
-		/* what a WAIT of mine waits for is there already, or never comes */
+		/* the completion that A's WAIT waits for is there already, or never comes */
 		if (st->req == R_WAIT && !waits_in_vain())
 			UNTIL(shca_cq_count(shca_thread_get(a.r.m), shca_user_cq_of(a.wcq)->sh) > 0, "B's message is not here");
 		arm(0);
@@ -457,7 +457,7 @@ void role_b(void)
 		if (st->req == R_SEND_RNR)
 			post_recvs(&b, L_T);
 		want_reaped(&b, X);
-		/* it may have died in finishing an atomic of X's, with the lock */
+		/* Y may have died while it completed an atomic of X's, with the lock held */
 		if (st->ex == E_REAPER)
 			want_reaped(&b, Y);
 		check_third_at_b(&b);

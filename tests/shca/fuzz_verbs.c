@@ -25,10 +25,10 @@
 static struct rig a;
 static struct ibv_cq *acq;
 static struct ibv_qp *aq, *bq;		/* a connection with itself */
-static struct ibv_pd *apart;		/* the domain of what nobody may touch */
+static struct ibv_pd *apart;		/* the domain of the objects that the input's process has no permission for */
 static char *a_private, *a_arena;
 static struct ibv_mr *a_mr, *canary, *canary_arena;
-static struct ibv_qp *open_qp;		/* what the process may connect to, and this region of the same domain */
+static struct ibv_qp *open_qp;		/* a queue that the process may connect to, in the domain of a_mr */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -174,7 +174,7 @@ static struct ibv_sge any_sge(bool mapped)
 	return (struct ibv_sge){.addr = any_address(), .length = any_length(), .lkey = any_key()};
 }
 
-/* Where a WRITE, READ or atomic goes: half of the time to a region, with its key. */
+/* Returns the remote address of a WRITE, READ or atomic, and its key: half of the time of a region. */
 static uint64_t any_remote(uint32_t *key)
 {
 	const struct ibv_mr *of[] = {canary, canary_arena, a_mr, mr[0]};
@@ -188,7 +188,8 @@ static uint64_t any_remote(uint32_t *key)
 	return any_address();
 }
 
-/* A place of a table, by the input: one with an object if there is one; an empty one if there is one. */
+/* Returns a place of a table, chosen by the input. used: one with an object if there is one; else an
+ * empty one if there is one. */
 static unsigned place(void *const *table, bool used)
 {
 	unsigned first = u8() % MANY;
@@ -246,7 +247,7 @@ static void become_peers(struct ibv_qp *q)
 	rig_connect(q, open_qp, &path);
 }
 
-/* As programs do it; else hardly an input would come to a connected queue. */
+/* Connects a queue as programs do; else few inputs would come to a connected queue. */
 static void connect_qp(void)
 {
 	struct ibv_qp *q = ONE_OF(qp), *to = u8() & 1 ? ONE_OF(qp) : open_qp;
@@ -305,7 +306,7 @@ static void send_something(void)
 		shca_post_send(q, wr, &bad);
 }
 
-/* Cross-channel: ordinary queues refuse it; those of the experimental verbs take it. */
+/* Posts a cross-channel request: ordinary queues refuse it; those of the experimental verbs take it. */
 static void exp_send(void)
 {
 	struct ibv_qp *q = ONE_OF(qp);
@@ -378,7 +379,7 @@ static void make_mr(void)
 	size_t n = any_length();
 	int access = (int)(u8() & 31);
 
-	/* not what is another's business in the test's address space, which is one */
+	/* not memory of another process's part, which shares this test's address space */
 	if (at < (uintptr_t)v_private - 128 || at > (uintptr_t)v_private + BYTES)
 		at = (uintptr_t)v_arena + (at & 4095);
 	if (!*slot)
@@ -455,7 +456,7 @@ static void end_process(uint8_t how)
 	uint32_t slot = v.m->slot;
 
 	if (how & 7) {
-		/* takes down what there is */
+		/* frees all objects of the context */
 		CHECK(!shca_close_device(v.ctx));
 		v.m->proc->async_addr[0] = 0;
 		shca_fd_close(&v.node->bell);

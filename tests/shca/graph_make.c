@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random graphs of requests: what they are, and what they come to. */
+/* Makes random graphs of requests, and the memory that must result (graph.h). */
 #include <stdlib.h>
 
 #include "graph.h"
@@ -8,7 +8,7 @@
 #define GRANULES (GRAPH_MEM / GRANULE)
 #define MOST_ACCESSES 12u
 
-/* How requests touch memory: what has the same name commutes, but writes. */
+/* How requests access memory: accesses of the same mode commute, except WRITES. */
 enum mode { READS, ADDS, SETS, WRITES, MODES };
 
 struct access {
@@ -16,12 +16,12 @@ struct access {
 	uint32_t member;
 	struct graph_seg seg;
 };
-/* A request that is being thought of, and what it touches. */
+/* A request that is being made, and its accesses. */
 struct idea {
 	struct graph_req req;
 	struct access a[MOST_ACCESSES];
 	uint32_t n;
-	bool overlaps;			/* its operands may be overwritten by itself */
+	bool overlaps;			/* the request may overwrite its own operands */
 };
 
 struct graph_maker {
@@ -66,7 +66,7 @@ static void scatter(char *mem, const struct graph_seg *seg, const char *from, ui
 	}
 }
 
-/* What an inline message says. */
+/* Writes the bytes of an inline message. */
 static void label(uint32_t queue, uint32_t req, char *to)
 {
 	uint64_t w[2] = {0x1abe100000000000ull | queue, req};
@@ -166,7 +166,8 @@ static bool can_run(const struct graph_queue *q)
 	return q->n < GRAPH_OPS && (!q->managed_send || q->n < q->enabled);
 }
 
-/* The next request of a queue; whatever it must come behind was joined to the queue's clock before. NULL: there is no room. */
+/* Returns the next request of a queue; NULL: there is no room. Must: the clocks of the requests that it must follow are
+ * joined to the queue's clock. */
 static struct graph_req *append(struct graph_maker *k, uint32_t qi, const struct graph_req *r)
 {
 	struct graph *g = k->g;
@@ -185,7 +186,7 @@ static struct graph_req *append(struct graph_maker *k, uint32_t qi, const struct
 	return &q->req[i];
 }
 
-/* A queue of this member that can take a request now; GRAPH_QUEUES: none. */
+/* Returns a queue of this member that can take a request; GRAPH_QUEUES: none. */
 static uint32_t some_queue(struct graph_maker *k, uint32_t member, uint32_t but)
 {
 	struct graph *g = k->g;
@@ -199,7 +200,8 @@ static uint32_t some_queue(struct graph_maker *k, uint32_t member, uint32_t but)
 	return GRAPH_QUEUES;
 }
 
-/* What enables more of a queue must come behind what has enabled the rest: or the rest would run early. */
+/* Whether an ENABLE in queue `by` comes behind the last ENABLE of the same target. Must be so: if the later one ran first, it
+ * would enable the earlier one's requests too early. */
 static bool behind_enabler(const struct graph_maker *k, const struct graph_enabler *e, uint32_t by)
 {
 	return k->g->q[by].clock[e->queue] >= e->requests;
@@ -217,7 +219,7 @@ static bool append_enable(struct graph_maker *k, enum graph_op op, uint32_t targ
 		by = some_queue(k, t->member, but);
 	if (by == GRAPH_QUEUES || (!behind_enabler(k, e, by) && !order(k, e->queue, by)))
 		return false;
-	/* that may have enabled the target, or used up what is enabled of the other */
+	/* the append may have enabled the target, or used the enabled requests of the other queue */
 	if (recv ? t->nrecv < t->recv_enabled : t->n < t->enabled)
 		return true;
 	if (!behind_enabler(k, e, by) || !can_run(&g->q[by]))
@@ -241,7 +243,7 @@ static bool make_enabled(struct graph_maker *k, uint32_t qi)
 	return true;
 }
 
-/* A message of queue q: the peer's next receive is for it. */
+/* Appends a message, which takes the peer's next receive. */
 static struct graph_req *append_message(struct graph_maker *k, uint32_t qi, const struct graph_req *r, struct graph_seg into)
 {
 	struct graph_queue *q = &k->g->q[qi], *p = &k->g->q[q->peer];
@@ -261,29 +263,30 @@ static struct graph_req *append_message(struct graph_maker *k, uint32_t qi, cons
 	return there;
 }
 
-/* `to` waits for completions that queue `of` has caused so far, the last one by its request `req`. */
+/* Appends a WAIT to queue `to` for the completions that queue `of` has caused so far, the last one by its request `req`. */
 static bool append_wait(struct graph_maker *k, uint32_t to, uint32_t cq, uint64_t index, uint32_t of, uint32_t req)
 {
 	struct graph_req r = {.op = GRAPH_WAIT, .cq = cq, .index = index, .signaled = below(k, 6) == 0};
 
 	if (!can_run(&k->g->q[to]) && !make_enabled(k, to))
 		return false;
-	/* what is behind it is behind what it waits for; only now: if it is not appended nothing waits */
+	/* the requests behind the WAIT follow the request that it waits for. Joined only here, since without
+	 * the WAIT they do not */
 	join(k->g->q[to].clock, k->ended[of][req]);
 	return append(k, to, &r) != NULL;
 }
 
 static bool permitted(const struct graph_maker *k, uint32_t qi, const struct access *a, uint32_t *missing);
 
-/* A message that says: I have come so far. */
+/* Appends a message by which the peer knows how far queue `from` has come. */
 static bool tell(struct graph_maker *k, uint32_t from)
 {
 	struct graph_req r = {.op = GRAPH_SEND, .inl = true, .signaled = below(k, 5) == 0};
 	struct graph_seg into = {0, 0};
 	uint32_t missing;
 
-	/* where it is to be known how far each queue has come, messages that change memory have a counter
-	 * behind them: not these */
+	/* with stamps, each message that changes memory is followed by an increment; this message must be the
+	 * last, so it changes none */
 	for (uint32_t tries = 0; tries < 4 && !into.len && !k->g->stamps; tries++) {
 		struct access a = {WRITES, peer_member(k->g, from), {1024 + below(k, GRANULES - 64) * GRANULE, 16}};
 		if (permitted(k, from, &a, &missing))
@@ -310,7 +313,7 @@ static uint32_t bridge(struct graph_maker *k, uint32_t from, uint32_t to)
 	return GRAPH_QUEUES;
 }
 
-/* From now on `to` runs behind what `from` has so far. */
+/* Orders the next requests of queue `to` behind the present ones of queue `from`. */
 static bool order(struct graph_maker *k, uint32_t from, uint32_t to)
 {
 	struct graph *g = k->g;
@@ -322,7 +325,7 @@ static bool order(struct graph_maker *k, uint32_t from, uint32_t to)
 		uint32_t by = bridge(k, f->member, t->member);
 		if (by == GRAPH_QUEUES || !order(k, from, by) || !tell(k, by))
 			return false;
-		/* the SEND is the last but for what enabled others */
+		/* the SEND is the last request but for ENABLEs of other queues */
 		return append_wait(k, to, 2 * g->q[by].peer + 1, g->q[g->q[by].peer].nrecv, by, g->q[by].n - 1);
 	}
 	if (t->managed_send && t->n >= t->enabled && can_run(f) && behind_enabler(k, &t->send_enabler, from) && below(k, 2)) {
@@ -345,7 +348,7 @@ static bool order(struct graph_maker *k, uint32_t from, uint32_t to)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------------ */
 
-/* missing: a queue that is not known to be so far. */
+/* *missing: a queue whose access is not ordered before this one. */
 static bool permitted(const struct graph_maker *k, uint32_t qi, const struct access *a, uint32_t *missing)
 {
 	const uint16_t *clock = k->g->q[qi].clock;
@@ -390,7 +393,7 @@ static void touched(struct graph_maker *k, uint32_t qi, const struct idea *d)
 	}
 }
 
-/* Scratch is anybody's: what goes there is not looked at. */
+/* Accesses to scratch memory need no order: its bytes are not compared. */
 static bool add_access(struct idea *d, enum mode mode, uint32_t member, struct graph_seg seg)
 {
 	for (uint32_t i = 0; i < d->n; i++) {
@@ -403,7 +406,7 @@ static bool add_access(struct idea *d, enum mode mode, uint32_t member, struct g
 	return true;
 }
 
-/* Anywhere in what is compared, behind the cells of additions; in one half. */
+/* Returns a random place in the compared memory, behind the cells of additions, within one half. */
 static struct graph_seg place(struct graph_maker *k, uint32_t len, uint32_t align)
 {
 	uint32_t room = GRAPH_HALF - 768 - len;
@@ -429,7 +432,7 @@ static void think_calc(struct graph_maker *k, struct idea *d)
 
 	d->req.calc = true;
 	f->op = ops[op];
-	/* sums of any bits as floating point numbers are not one value: a NaN's payload is either operand's */
+	/* a sum of arbitrary bits as floating point numbers is not determined: a NaN's payload is either operand's */
 	f->type = below(k, op < 2 ? 2 : 3);
 	f->vector = d->req.op != GRAPH_READ && below(k, 2);
 	f->host = below(k, 2);
@@ -438,7 +441,7 @@ static void think_calc(struct graph_maker *k, struct idea *d)
 	f->size = 8u >> code;
 }
 
-/* The local list: so many pieces of so many bytes. */
+/* Appends n segments to the local list, of `each` bytes; each is 0: of one to four times `unit` bytes. */
 static bool think_list(struct graph_maker *k, struct idea *d, uint32_t member, enum mode mode, uint32_t n, uint32_t unit,
 		       uint32_t each)
 {
@@ -483,8 +486,8 @@ static bool think_copy(struct graph_maker *k, uint32_t qi, struct idea *d)
 	return add_access(d, reads ? READS : WRITES, theirs, r->remote);
 }
 
-/* Where fields end, of a word in the cells of additions: a rule, so that all additions there commute. Bit 31 always: then the
- * halves of a word are apart. */
+/* Returns the field boundaries of a word in the cells of additions: by a fixed rule, so that all additions there commute. Bit 31
+ * always is one, which keeps the halves of a word apart. */
 static uint64_t boundary_at(uint32_t member, uint32_t off)
 {
 	return ((member * 512 + off / 8 + 1) * 0x9e3779b97f4a7c15ull & 0x4210842110842108ull) | 1ull << 31;
@@ -502,7 +505,7 @@ static void operands(struct graph_maker *k, struct graph_atomic *a)
 			a->v[i][w] = rig_rand(&k->rng) & (a->size == 4 ? UINT32_MAX : UINT64_MAX);
 }
 
-/* Additions, or bits that are set, in cells where nothing else is done at that time: they run in any order. */
+/* Makes an addition, or a setting of bits, in cells that have no other accesses at that time: these run in any order. */
 static bool think_commuting(struct graph_maker *k, uint32_t qi, struct idea *d)
 {
 	struct graph_atomic *a = d->req.atomic;
@@ -551,7 +554,7 @@ static bool think_atomic(struct graph_maker *k, uint32_t qi, struct idea *d)
 		if (a->size == 4)
 			a->v[0][0] &= UINT32_MAX;
 	}
-	/* what an ordinary one does, as a masked one */
+	/* an ordinary atomic, as a masked one */
 	if (!masked)
 		a->v[1][0] = a->v[3][0] = cas ? UINT64_MAX : 0;
 	a->how = a->size > 8 ? GRAPH_POINTER : GRAPH_IMMEDIATE;
@@ -583,7 +586,7 @@ static void data_request(struct graph_maker *k, uint32_t qi)
 	}
 	if (!ok || !all_permitted(k, qi, &d))
 		return;
-	/* what enables it may order more, never less */
+	/* its ENABLE may add to the order, never take from it */
 	struct graph_seg into = d.req.op == GRAPH_SEND ? d.req.remote : (struct graph_seg){0, 0};
 	if (message ? !append_message(k, qi, &d.req, into) : !append(k, qi, &d.req))
 		return;
@@ -594,7 +597,7 @@ static void data_request(struct graph_maker *k, uint32_t qi)
 
 /* ---- posting ------------------------------------------------------------------------------------------------------- */
 
-/* One counter's WAITs or ENABLEs, in the order in which they are posted. */
+/* Sets the counts of the WAITs or ENABLEs of one counter, in the order of posting. */
 static void count(struct graph_maker *k, struct graph_req **r, uint32_t n)
 {
 	uint64_t base = 0, most = 0, *least = calloc(n + 1, sizeof(*least));
@@ -606,7 +609,7 @@ static void count(struct graph_maker *k, struct graph_req **r, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		r[i]->count = (int32_t)(r[i]->index - base);
 		most = r[i]->index > most ? r[i]->index : most;
-		/* its group may end with it if no later one means less */
+		/* the request may be the last of its group if no later one has a smaller index */
 		r[i]->last = most < least[i + 1] && below(k, 3);
 		if (r[i]->last)
 			base = most;
@@ -655,7 +658,7 @@ static void make_lists(struct graph_maker *k)
 			list += below(k, 20) == 0 && list + 1 < g->lists;
 			g->q[q].req[i].list = list;
 		}
-		/* some that no message is for */
+		/* some receives that no message takes */
 		g->q[q].posted_recv = g->q[q].nrecv + below(k, 3);
 		for (uint32_t i = 0, list = 0; i < g->q[q].posted_recv; i++) {
 			list += below(k, 12) == 0 && list + 1 < g->lists;
@@ -670,7 +673,7 @@ static void make_lists(struct graph_maker *k)
 	}
 }
 
-/* Pairs, at random; the odd one out talks to itself. */
+/* Connects random pairs of queues; a queue that is left over is connected to itself. */
 static void make_pairs(struct graph_maker *k)
 {
 	struct graph *g = k->g;
@@ -706,7 +709,7 @@ struct graph *graph_make(uint64_t seed, uint32_t members, bool stamps)
 			struct graph_queue *q = &g->q[g->queues];
 			q->member = m;
 			q->ended = k->ended[g->queues++];
-			/* each member has one that nobody need enable */
+			/* each member has a queue whose requests need no ENABLE */
 			q->managed_send = i && below(k, 2);
 			q->managed_recv = below(k, 3) == 0;
 		}

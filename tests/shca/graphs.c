@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random graphs of requests whose outcome is determined (graph.h) among real processes, one after the other, in four ways:
+ * Random graphs of requests whose outcome is determined (graph.h) among real processes, one graph after the other, in four ways:
  *
- *  PLAIN    all post at once
- *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds everything done while they are stopped
- *  PAUSED   members are stopped anywhere, for a while
- *  KILLED one member is killed: before it posts, while, or after that; at any time, or at a failpoint
- *  of the engine that somebody
- *           has come by before. What must hold then is said in graph_death.c
+ *  PLAIN    all members post at once
+ *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds all requests completed meanwhile
+ *  PAUSED   members are stopped at random points, for a while
+ *  KILLED   one member is killed: before, while or after it posts, at a random time or at a failpoint of the engine that an
+ *           executor has passed before. graph_death.c checks what must hold then
  *
  *     graphs [-n MEMBERS] [-s SEED] [-t SECONDS] [-r REQUESTS] [-w WAY]
  */
@@ -36,26 +35,29 @@ static struct board {
 	uint64_t seed;
 	uint32_t members;
 	enum way way;
-	uint32_t last;				/* STOPPED: who posts last */
-	_Atomic uint32_t turn;			/* round * STAGES + stage: what all do now */
-	_Atomic uint32_t done[GRAPH_MEMBERS];	/* the turn that each has done */
-	_Atomic uint32_t go;			/* STOPPED: all others are; the last one takes it back if they are
-						 * inside the engine */
+	uint32_t last;				/* STOPPED: the member that posts last */
+	_Atomic uint32_t turn;			/* round * STAGES + stage that all members are in */
+	_Atomic uint32_t done[GRAPH_MEMBERS];	/* by member: the last turn that it has completed */
+	_Atomic uint32_t go;			/* STOPPED: all other members are stopped; the last one clears it if one is
+						 * stopped inside the engine */
 	struct graph_board g;
 	/* KILLED */
 	struct graph_death death;
 	uint32_t slot_of[GRAPH_MEMBERS];
 	struct graph_tally tally[GRAPH_MEMBERS];
 	_Atomic uint32_t armed;			/* the victim dies at a failpoint: */
-	enum stage dies_in;			/* but for failpoints, which it may come by in the one before */
-	const char *at;				/* this one; NULL: any */
-	_Atomic uint32_t passes;		/* when it has come by so often */
-	uint32_t nap_us;			/* after a while, that others may come there as well */
-	const char *_Atomic points[POINTS];	/* that were come by: all these processes have the same text */
+	enum stage dies_in;			/* the stage in which the victim dies; at a failpoint, it may be the
+						 * stage before */
+	const char *at;				/* the failpoint; NULL: any */
+	_Atomic uint32_t passes;		/* how many times the victim passes the failpoint first */
+	uint32_t nap_us;			/* the victim sleeps there before it dies, so that other threads may
+						 * come there, too */
+	const char *_Atomic points[POINTS];	/* failpoints that were passed; the strings' addresses are equal in all these
+						 * processes, which were forked */
 } *bd;
 static uint64_t rng;
 static pid_t pid_of[GRAPH_MEMBERS];
-static struct graph_member *_Atomic self;	/* while it takes part in a graph that somebody dies in */
+static struct graph_member *_Atomic self;	/* this process's member, while it takes part in a graph of which a member dies */
 
 static void nap(uint32_t us)
 {
@@ -91,7 +93,7 @@ static void maybe_die(const struct graph_member *m, const char *name)
 	kill(getpid(), SIGKILL);
 }
 
-/* The engine is built with failpoints: here they give the CPU away now and then, so that what comes between meets
+/* The engine is built with failpoints: here they yield the CPU now and then, so that other threads meet
  * windows of nanoseconds. */
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
@@ -113,7 +115,8 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 
 /* ---- a member ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a helper thread of a stopped process is inside the engine: that is not what is promised anything. */
+/* Whether a helper thread of a stopped process is inside the engine: for that case nothing is promised,
+ * and the stop is repeated. */
 static bool again(const struct graph_member *m)
 {
 	const struct shca_member *f = m->r->m;
@@ -224,7 +227,7 @@ static void start(uint32_t id)
 		member(id, turn);
 }
 
-/* A member has ended that should not have: it has said why. */
+/* Fails if a member has ended that should not have; the member has printed why. */
 static void look_for_ends(void)
 {
 	int status;
@@ -268,7 +271,7 @@ static void await_stopped(void)
 	}
 }
 
-/* KILLED: who dies, where. Member 0, who holds the counters, survives. */
+/* KILLED: chooses the victim and its point. Member 0, which has the counters, survives. */
 static void arm(void)
 {
 	uint32_t n = 0;
@@ -297,7 +300,7 @@ static void kill_victim(void)
 			nap(rig_below(&rng, 5000));
 		}
 	}
-	/* it may not come by where it was to die: a while after all have posted */
+	/* the victim may not pass its point: then it is killed a while after all members have posted */
 	while (pid_of[victim] && atomic_load(&bd->armed)) {
 		bool all = true;
 		for (uint32_t i = 0; i < bd->members; i++)

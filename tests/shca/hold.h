@@ -12,11 +12,11 @@
 #include "rig.h"
 
 static struct hold {
-	const struct shca_member *_Atomic m;	/* a thread of this process */
-	const char *at;				/* at this point */
-	int after;				/* when it has been there so often */
+	const struct shca_member *_Atomic m;	/* threads of this process are held; NULL: none */
+	const char *at;				/* the failpoint */
+	int after;				/* how many times the failpoint is passed first */
 	_Atomic uint32_t held;
-} hold, second;					/* two may be held */
+} hold, second;					/* two holds at a time */
 
 static inline void hold_here(struct hold *h, const struct shca_thread *thr, const char *name)
 {
@@ -58,7 +58,7 @@ static inline void joined(pthread_t t)
 	CHECK(!pthread_join(t, NULL));
 }
 
-static struct rig a, b, c;		/* three processes of one fabric */
+static struct rig a, b, c;		/* virtual processes of one fabric */
 
 static inline void set_up(void)
 {
@@ -84,7 +84,7 @@ static inline void connect_both(struct ibv_qp *p, struct ibv_qp *q)
 	}
 }
 
-/* Any process's queue, as if the thread's process had made it runnable. */
+/* A thread of `by` kicks a queue of any process and executes what it may. */
 static inline void run_queue(const struct rig *by, struct ibv_qp *qp)
 {
 	struct shca_thread *thr = shca_thread_get(by->m);
@@ -95,7 +95,7 @@ static inline void run_queue(const struct rig *by, struct ibv_qp *qp)
 	shca_leave(thr);
 }
 
-/* b does. */
+/* Thread function: b executes the queue. */
 static inline void *runs(void *qp)
 {
 	run_queue(&b, qp);
@@ -114,13 +114,13 @@ static inline enum ibv_wc_status completion(struct ibv_cq *cq)
 
 static inline void *reaps(void *arg)
 {
-	struct rig *const *who = arg;		/* the reaper, the dead one */
+	struct rig *const *who = arg;		/* the reaper; the dead process */
 
 	shca_reap(shca_thread_get(who[0]->m), who[1]->m->slot);
 	return NULL;
 }
 
-/* Whoever cleans up after c is held, or has been by already. */
+/* Returns when the reaper of c is held, or has freed the slot of c. */
 static inline void held_or_reaped(void)
 {
 	for (int i = 0; !atomic_load(&hold.held) && state_of(c.m->slot) != SHCA_PROC_FREE; i++, rig_nap())
@@ -136,8 +136,8 @@ static inline void *resets(void *arg)
 	return NULL;
 }
 
-/* a's queue has stopped, to be reset, when the death of c is noticed, with which it was connected; it begins anew while somebody
- * is about to tell it of that death. */
+/* The reset of a's queue has stopped the queue when the death of its peer c is noticed, and completes while the reaper is
+ * about to mark the queue. */
 static inline void told_while_it_resets(struct ibv_qp *qp)
 {
 	struct rig *who[2] = {&a, &c};
@@ -150,7 +150,7 @@ static inline void told_while_it_resets(struct ibv_qp *qp)
 	pthread_t reaper = begin(reaps, who);
 	held_or_reaped();
 	atomic_store(&second.m, NULL);
-	/* it need not return before those have left who are inside */
+	/* shca_modify_qp need not return before the reaper has left the queue, so this looks at the state */
 	for (int i = 0; atomic_load(&rig_sh(qp)->qp_state) != IBV_QPS_RESET; i++, rig_nap())
 		CHECK(i < 20000);
 	let_go();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Corners that random traffic passes by. Two that come together at one instruction: a thread arrives at a failpoint, and there
- * another one does the other half before it goes on. And what is to be left, or not to be left, when an object or a process
- * has gone. Each case is a process of its own.
+ * Cases that random traffic rarely reaches. Most of them make two threads meet at one instruction: a thread arrives at a
+ * failpoint, and before it goes on, the other half of the case runs there (meet). Others look at the state behind the end of an
+ * object or a process. Each case runs in a process of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +20,14 @@
 /* ---- meetings ------------------------------------------------------------------------------------------------------ */
 
 static struct {
-	const char *at;			/* failpoint; NULL: no meeting any more */
+	const char *at;			/* failpoint; NULL: the meeting has been, or there is none */
 	void (*action)(void);
-	pthread_t who;			/* arrives there */
+	pthread_t who;			/* the thread that meets there */
 	bool met;
 } meeting;
 
 static _Atomic bool hold_helper;	/* at "helper-tick" */
-static const char *dies_at;		/* this process, there */
+static const char *dies_at;		/* the failpoint at which this process kills itself; NULL: none */
 
 static struct {
 	pthread_t stopper, taker;
@@ -84,9 +84,9 @@ static void meet(const char *at, void (*action)(void))
 /* ---- the stage: one member, whose queues are connected with each other --------------------------------------------- */
 
 static struct rig r;
-static struct ibv_cq *cq, *counted;	/* of all queues; of u's receives */
+static struct ibv_cq *cq, *counted;	/* cq: of all queues; counted: of u's receives */
 static struct ibv_qp *x, *y;		/* x is cross-channel */
-static struct ibv_qp *u, *v;		/* datagrams; u receives */
+static struct ibv_qp *u, *v;		/* UD; u receives */
 static struct ibv_mr *mr;
 
 static struct ibv_qp *queue(struct rig *m, enum ibv_qp_type type, uint32_t flags, struct ibv_cq *rcq)
@@ -177,7 +177,8 @@ static void completes_counted(void)
 	datagram_to(u->qp_num);
 }
 
-/* What a WAIT is for comes after it has looked, and before it is seen to wait; then, when its queue is about to be let go. */
+/* The completion that a WAIT waits for arrives when the executor has read the count, and has not entered the queue into the
+ * table of WAITs; or when the executor is about to release the queue (at: "release"). */
 static void wait_and_completion(const char *at)
 {
 	set_up();
@@ -193,7 +194,7 @@ static void wait_unmet(void)
 	wait_and_completion("wait-unmet");
 }
 
-/* Who is about to kick the queue that waits is held there: the next completion kicks it. */
+/* The thread that is about to kick the waiting queue is held: the producer of the next completion kicks the queue. */
 static struct ibv_qp *another;
 
 static void next_completion_kicks(void)
@@ -215,7 +216,8 @@ static void wait_kick(void)
 	CHECK(meeting.met);
 }
 
-/* Who has looked up who waits, and has kicked, is held before he says so: the completion behind looks it up as well. */
+/* A producer whose completion is visible is held before it kicks the waiting queue: the producer of the next completion looks up
+ * the table of WAITs, too. */
 static void wait_stopped(void)
 {
 	set_up();
@@ -231,7 +233,7 @@ static void wait_stopped(void)
 
 static struct ibv_qp *busy;
 
-/* WAITs that are met at once: the table of who waits changes several times, and both of its size are written. */
+/* Posts WAITs whose count is reached already: the table of WAITs changes several times, and both of its copies are written. */
 static void many_waits(void)
 {
 	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = counted, .cq_count = 1}}, *bad;
@@ -252,8 +254,8 @@ static struct ibv_qp *cross(void)
 	return qp;
 }
 
-/* Two wait for the same completion, the second one. When the first of them is kicked, the table is not what it was, and what
- * stood where the other stood leads to WAITs for the first completion. */
+/* Two queues wait for the second completion. When the first of them is kicked the table of WAITs has changed, and the place of
+ * the second queue has entries of WAITs for the first completion: both queues must run. */
 static void wait_changed(void)
 {
 	struct ibv_qp *qp[4];
@@ -272,7 +274,7 @@ static void wait_changed(void)
 		qp[i] = cross();
 		CHECK(!shca_exp_post_send(qp[i], &wait, &bad));
 	}
-	/* their places are others' then */
+	/* the other two queues move to other places in the table */
 	CHECK(!shca_destroy_qp(qp[0]) && !shca_destroy_qp(qp[1]));
 	meet("kick", many_waits);
 	completes_counted();
@@ -284,7 +286,7 @@ static void wait_changed(void)
 		FAIL("of two queues that wait for a completion %d run", n);
 }
 
-/* WAITs that have run do not keep their CQ. */
+/* A WAIT that has run does not count as a user of its CQ. */
 static void waits_run(void)
 {
 	set_up();
@@ -322,7 +324,7 @@ static void wait_release(void)
 	wait_and_completion("release");
 }
 
-/* Who takes a region away waits for a stranger who reads it. */
+/* Deregistering a region waits for another process that reads it. */
 static struct rig owner;
 static struct ibv_mr *target;
 static _Atomic bool taken_away;
@@ -384,7 +386,7 @@ static void reset(struct ibv_qp *qp)
 	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
 }
 
-/* A receive queue that a thread is enabling while its queue is reset: the reset waits until it has let go. */
+/* A queue is reset while a thread enables receives of it: the reset waits until that thread has left the queue. */
 static _Atomic bool was_reset;
 
 static void *enables(void *arg)
@@ -398,7 +400,7 @@ static void *enables(void *arg)
 static void *lets_go(void *arg)
 {
 	(void)arg;
-	/* until the reset waits: nothing tells when */
+	/* until the reset waits; no failpoint reports that */
 	naps(100);
 	if (atomic_load(&was_reset))
 		FAIL("a queue was reset while another thread had its receive queue in hands");
@@ -453,7 +455,8 @@ static void first_gets_a_receive(void)
 	receive_of(first_srq);
 }
 
-/* A queue that was served while it went to one SRQ's list, and so stands there still, stalls at another: it stands there now. */
+/* A queue whose message gets its receive while the queue is entered into an SRQ's list of stalled queues stays on that list.
+ * When its next message stalls at another SRQ, the queue must move to that SRQ's list. */
 static void stalls_elsewhere(void)
 {
 	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -512,19 +515,20 @@ static void *writes_inline(void *arg)
 				 .wr.rdma = {.remote_addr = (uintptr_t)at, .rkey = mr->rkey}}, *bad;
 
 	(void)arg;
-	/* a thread that is new here goes the general way */
+	/* a new thread does not take the fast write */
 	CHECK(shca_thread_get(r.m) && !shca_post_send(shared.a, &wr, &bad));
 	return NULL;
 }
 
-/* It comes to the queue's lock, which the sender holds. */
+/* The writer arrives at the queue's lock, which the sender holds. */
 static void writer_comes(void)
 {
 	CHECK(!pthread_create(&shared.writer, NULL, writes_inline, NULL));
 	naps(20);
 }
 
-/* A write of another thread, which finds the queue idle and has to wait for its lock, does not overtake what stalls meanwhile. */
+/* A second thread posts a write, finds the queue idle, and has to wait for its lock. Meanwhile a SEND stalls on the queue: the
+ * write must not overtake the SEND. */
 static void shared_queue(void)
 {
 	struct ibv_send_wr send = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
@@ -535,7 +539,7 @@ static void shared_queue(void)
 	shared.a = queue(&r, IBV_QPT_RC, 0, cq);
 	connect_to(shared.a, b->qp_num, 7);
 	connect_to(b, shared.a->qp_num, 7);
-	/* the window is remembered */
+	/* the queue keeps the look-up of the rkey (rkey_cache) */
 	writes_inline(NULL);
 	CHECK(!strcmp(at, "written"));
 	memset((char *)mr->addr + 1024, 0, 8);
@@ -545,7 +549,7 @@ static void shared_queue(void)
 	if (*(const volatile char *)at)
 		FAIL("a write overtakes the request before it");
 	receive(b);
-	/* of the receive, or of the request */
+	/* the completions of the receive and of the SEND */
 	struct ibv_wc wc;
 	for (int n = 0, i = 0; n < 2; n += shca_poll_cq(cq, 1, &wc), i++, rig_nap())
 		if (i > 10000)
@@ -555,13 +559,13 @@ static void shared_queue(void)
 			FAIL("the write does not come");
 }
 
-/* A queue that is gone is looked up by a completion, and not found. */
+/* A completion looks up a waiting queue that has been destroyed, and finds none. */
 static void waiting_queue_goes(void)
 {
 	set_up();
 	post_wait();
 	CHECK(!shca_destroy_qp(x));
-	/* nor keeps it the CQ */
+	/* the destroyed queue's WAIT does not count as a user of the CQ */
 	CHECK(!shca_waits_posted((struct shca_user_cq *)counted));
 	receive(u);
 	completes_counted();
@@ -578,7 +582,7 @@ static void sends_to_the_dead(void)
 	datagram_to(dead_u->qp_num);
 }
 
-/* Its queues answer nobody from the beginning on, although its memory is still there. */
+/* The queues of a process that is being reaped respond to no request, although its memory can still be read. */
 static void dead_answer_nobody(void)
 {
 	struct ibv_recv_wr wr = {.num_sge = 1}, *bad;
@@ -630,7 +634,7 @@ static void is_killed(pid_t pid)
 	CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
 }
 
-/* A member without queues: it has no helper thread, and notices nobody's death. */
+/* A member without queues: it has no helper thread, so it does not look for deaths. */
 static void stays(void)
 {
 	struct rig m;
@@ -663,7 +667,7 @@ static void joins_late(void)
 	rig_leave(&m);
 }
 
-/* Nobody noticed a death; the next one who joins does. */
+/* A death that no member has noticed: the next process that joins the fabric reaps the dead one. */
 static void death_unnoticed(void)
 {
 	pid_t a = rig_child(stays), b = rig_child(dies);
@@ -694,7 +698,7 @@ static void has_slot_1(void)
 	rig_leave(&m);
 }
 
-/* The slot of one who dies while it joins is the next one's. */
+/* The slot of a process that died while it joined goes to the next process that joins. */
 static void half_joined(void)
 {
 	int status;
@@ -738,7 +742,7 @@ static void sees_the_death(void)
 	rig_leave(&m);
 }
 
-/* A child that was forked does not stand for its parent. */
+/* A forked child does not count as its parent: the parent's death is seen. */
 static void parent_dies(void)
 {
 	pid_t a = rig_child(sees_the_death), b = rig_child(dies_and_leaves_a_child);
@@ -752,7 +756,7 @@ static void parent_dies(void)
 
 enum { HALF = 4096 };
 
-/* Half of its region is not there any more. */
+/* The owner of a region whose second half is unmapped. */
 static void has_half(void)
 {
 	struct rig m;
@@ -794,7 +798,7 @@ static void copies_all(void)
 	rig_leave(&m);
 }
 
-/* What the kernel copies in part has failed. */
+/* A copy of which the kernel does a part only fails the request. */
 static void half_there(void)
 {
 	pid_t b = rig_child(has_half), a = rig_child(copies_all);
@@ -813,7 +817,8 @@ static void takes_event(void)
 	shca_ack_async_event(&ev);
 }
 
-/* A queue's event is taken and acknowledged while a modify of that queue waits: for a process that is stopped it may be long. */
+/* An event of a queue can be got and acknowledged while ibv_modify_qp of that queue waits, which may take long: it waits
+ * for a stopped process. */
 static void event_of_modified(void)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
@@ -837,7 +842,7 @@ static void handler(int sig)
 	atomic_store(&handled_by, syscall(SYS_gettid));
 }
 
-/* Signals of the program are not for the helper thread. */
+/* The helper thread handles no signal of the program. */
 static void signals(void)
 {
 	struct sigaction sa = {.sa_handler = handler};
@@ -874,7 +879,7 @@ static const struct rig_case cases[] = {
 	{"half-there", half_there}, {"event-of-modified", event_of_modified}, {"signals", signals},
 };
 
-/* A stage of its own for each. */
+/* Each case has a fabric and shared memory of its own. */
 static void begins(const struct rig_case *c)
 {
 	memset(st, 0, sizeof(*st));

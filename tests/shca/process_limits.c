@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs do that nobody thought of: they become another program, limit their files or descriptors, are stopped with queues
- * of every kind open, and work with queues that have room for one request, from two threads.
+ * Unusual programs: exec(3) as a member, limits on file sizes or descriptors, a stop with queues of every kind open, queues with
+ * room for one request used by two threads.
  *
  *     process_limits [CASE]
  */
@@ -166,7 +166,7 @@ static void one_of_many(uint32_t me)
 	rig_leave(&r);
 }
 
-/* Connected with more processes than it may have descriptors: each answers, and those that die are missed. */
+/* A process is connected with more processes than it may have descriptors: all respond, and their deaths are noticed. */
 static void few_descriptors(void)
 {
 	struct rlimit few = {64, 64};
@@ -208,7 +208,7 @@ static void few_descriptors(void)
 
 /* ---- no room ---------------------------------------------------------------------------------------------------------- */
 
-/* A limit of the size of files, which the fabric's memory is to the kernel: refused, and what there is goes on. */
+/* A limit on file sizes, which applies to the fabric's memory: growing it is refused, and existing objects go on. */
 static void small_files(void)
 {
 	struct rlimit small = {1 << 20, 1 << 20};
@@ -259,7 +259,7 @@ static void is_stopped(uint32_t nobody)
 	rig_init(ud);
 	rig_rtr(ud, &(struct rig_path){0});
 	st->ud = ud->qp_num;
-	/* its task list: waits for the other's message, then answers by a write to its own memory, which the other reads */
+	/* the task list: a WAIT for the other process's message, then a write to own memory, which the other process reads */
 	struct rig_path path = {.dest_qpn = cross->qp_num, .retry_cnt = 7};
 	struct ibv_sge sge = {(uintptr_t)p + 1024, 8, mr->lkey};
 	struct ibv_exp_send_wr wr[2] = {
@@ -302,8 +302,8 @@ static void send_datagram(struct rig *r, struct ibv_mr *mr)
 	CHECK(!shca_destroy_qp(ud) && !shca_destroy_ah(ah) && !shca_destroy_cq(cq));
 }
 
-/* One with connected queues, datagrams and a task list is stopped, not in a call: requests to it complete, its task list runs,
- * and who goes away does not wait for it. */
+/* A process with connected queues, datagrams and a task list is stopped outside of any call: requests to it complete, its task
+ * list runs, and a process that leaves does not wait for it. */
 static void stopped(void)
 {
 	pid_t pid = start(is_stopped, 0);
@@ -316,7 +316,7 @@ static void stopped(void)
 	struct ibv_cq *cq = rig_cq(&r, 8, NULL);
 	struct ibv_qp *qp = rig_meet(&r, cq, &st->at[0], 0, 2);
 	rig_await(&st->ready, 1);
-	/* it naps between two looks at the stage: not in a call, as far as this process can see to that */
+	/* the process naps between two looks at the shared state, so most likely it is in no call */
 	for (int i = 0; i < 20; i++)
 		rig_nap();
 	kill(pid, SIGSTOP);
@@ -326,7 +326,7 @@ static void stopped(void)
 	send_datagram(&r, mr);
 	request(qp, mr, IBV_WR_SEND);
 	completes(cq, IBV_WC_SUCCESS);
-	/* the message has made its task list run, here */
+	/* the message has made this process execute the task list */
 	request(qp, mr, IBV_WR_RDMA_READ);
 	completes(cq, IBV_WC_SUCCESS);
 	if (*(uint64_t *)p != 42)
@@ -347,7 +347,7 @@ struct worker {
 	uint64_t seed;
 };
 
-/* Makes a pair that uses the common SRQ, has one message go through it, and takes it away. */
+/* Makes a pair of queues on the common SRQ, sends one message by it, and destroys it. */
 static void *makes_and_destroys(void *arg)
 {
 	struct worker *w = arg;
@@ -371,14 +371,14 @@ static void *makes_and_destroys(void *arg)
 		rig_rts(qb, &path);
 		request(qa, w->mr, IBV_WR_SEND);
 		if (rig_below(&w->seed, 8)) {
-			/* one entry: the other thread may have it, and gives it back by a message */
+			/* the SRQ has one entry: the other thread may have it, and frees it by a message */
 			while (shca_post_srq_recv(w->srq, &rwr, &bad) == ENOMEM) {
 				struct ibv_wc wc;
 				if (shca_poll_cq(rcq, 1, &wc) > 0)
 					goto received;
 				rig_nap();
 			}
-			/* whose message takes it is nobody's business: ours may still wait, and be destroyed so */
+			/* either thread's message may take the receive: this one's queue may still wait when it is destroyed */
 		}
 	received:
 		CHECK(!shca_destroy_qp(qa) && !shca_destroy_qp(qb));
@@ -410,7 +410,7 @@ static void room_for_one(void)
 	rig_leave(&r);
 }
 
-/* Receives of an SRQ whose completions nobody polled, when their queue is destroyed, or reset: in a CQ of its own,
+/* A queue is destroyed or reset while completions of its SRQ receives are not polled: in a CQ of their own,
  * or in that of its sends. */
 static void unpolled(void)
 {
@@ -424,7 +424,7 @@ static void unpolled(void)
 	struct ibv_srq *srq = shca_create_srq(r.pd, &sa);
 	struct ibv_cq *cq = rig_cq(&r, 8, NULL), *other = rig_cq(&r, 8, NULL);
 	CHECK(srq);
-	/* more than the CQs hold: what has gone takes no room */
+	/* more than the CQs hold: completions of destroyed queues take no room */
 	for (int i = 0; i < 40; i++) {
 		struct rig_qp_attr a = {
 			.type = IBV_QPT_RC, .scq = i & 1 ? other : cq, .rcq = cq, .srq = srq, .send_wr = 1, .sge = 1};
@@ -460,7 +460,7 @@ static struct ibv_qp *loop(struct rig *r, struct ibv_cq *cq, uint32_t flags, uin
 	return qp;
 }
 
-/* One completion in what a WAIT waits for. */
+/* Produces one completion in the CQ that a WAIT waits for. */
 static void tick(struct rig *r, struct ibv_cq *waited)
 {
 	struct ibv_qp *qp = loop(r, waited, IBV_EXP_QP_CREATE_CROSS_CHANNEL, 1);
@@ -471,7 +471,7 @@ static void tick(struct rig *r, struct ibv_cq *waited)
 	CHECK(!shca_destroy_qp(qp));
 }
 
-/* A WAIT that is refused for want of memory counts nothing: the next one waits for the first completion still. */
+/* A WAIT that is refused for lack of memory does not count: the next one waits for the first completion. */
 static void refused_wait(void)
 {
 	struct rlimit limit = {0, RLIM_INFINITY};
@@ -502,7 +502,7 @@ static void refused_wait(void)
 	rig_leave(&r);
 }
 
-/* A READ whose CALC cannot be done fails, and its responder has nothing to do with that. */
+/* A READ whose CALC is invalid fails, and its responder does not. */
 static void unsound_calc(void)
 {
 	struct ibv_qp_attr attr;
@@ -550,7 +550,7 @@ static const struct rig_case cases[] = {
 	{"refused-wait", refused_wait}, {"unsound-calc", unsound_calc},
 };
 
-/* A stage of its own for each. */
+/* Each case has a fabric and shared memory of its own. */
 static void begins(const struct rig_case *c)
 {
 	memset(st, 0, sizeof(*st));

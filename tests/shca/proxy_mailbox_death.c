@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lies in the mailbox of a process's proxy when its requester has died.
+ * Messages in the mailbox of a process's proxy whose requester has died.
  *
- *     T    has the memory, and the mailbox; its helper thread clears away what X leaves when the test lets it
- *     X    dies when its store lies there, and the proxy has not been told
- *     Y    reads other memory of T: so the proxy looks at its mailbox; cleans up after X where T is not to
+ *     T  has the memory and the mailbox; its helper thread reaps X when the test lets it
+ *     X  dies when its store is in the mailbox, before it has woken the proxy
+ *     Y  reads other memory of T, so that the proxy looks at its mailbox; reaps X in the cases in which T does not
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,13 +20,13 @@ enum { T, X, Y, ROLES };
 #define READERS 4u		/* as many as the mailbox has slots */
 
 static struct stage {
-	uint32_t qpn[2][1 + READERS], rkey[2];	/* T's, and theirs: X's, Y's */
-	uint64_t addr[2];			/* what X stores to; what Y reads */
+	uint32_t qpn[2][1 + READERS], rkey[2];	/* T's, and those of X and of Y */
+	uint64_t addr[2];			/* target of X's store; source of Y's reads */
 	_Atomic uint32_t ready, dies, dead, read, cancels, go_on, hold, pending, reap, cleared, done;
 } *st;
 static const struct play {
 	const char *name;
-	uint32_t letters;			/* X dies at this one */
+	uint32_t letters;			/* X dies at this message */
 	bool atomic;
 	void (*t)(struct rig *r);
 } *play;
@@ -45,13 +45,13 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 		raise(SIGKILL);
 	if (role == Y && !strcmp(name, "mail-pending"))
 		atomic_fetch_add(&st->pending, 1);
-	/* nobody clears away what X left until then */
+	/* until then no thread reaps X */
 	if (role != X && !strcmp(name, "helper-look") && atomic_load(&st->ready))
 		rig_await(&st->cleared, 1);
-	/* the proxy has found a letter, perhaps X's, and has not begun with it: X's place is to be had */
+	/* the proxy has found a message, perhaps X's, and has not begun with it: X's slot of the mailbox can be taken */
 	if (role == T && !strcmp(name, "mail-found") && atomic_load(&st->hold))
 		rig_await(&st->hold, 2);
-	/* once: the helper, who clears away, is not kept */
+	/* once: the helper thread, which reaps, is not held */
 	if (role == T && !strcmp(name, "mail-cancel") && !atomic_exchange(&st->cancels, 1))
 		rig_await(&st->go_on, 1);
 }
@@ -111,7 +111,7 @@ static char *private_region(struct rig *r, int i)
 static char *memory;
 static struct ibv_mr *region;
 
-/* Until Y has read twice from now on, so that the proxy has looked at every slot. */
+/* Waits until Y has read twice more, so that the proxy has looked at every slot. */
 static void proxy_looks(void)
 {
 	uint32_t n = atomic_load(&st->read);
@@ -152,7 +152,7 @@ static void memory_goes(struct rig *r)
 	stays_as_it_is("memory that is not registered any more");
 }
 
-/* Y has cleaned up after X, and knows what became of its requests: none comes later. */
+/* Y reaps X: behind that, no store of X may be carried out. */
 static void another_reaps(struct rig *r)
 {
 	atomic_store(&st->reap, 1);
@@ -206,7 +206,7 @@ static void *adds(void *r)
 	return NULL;
 }
 
-/* Two find X's letter at once. The slower one goes on when another's lies there. */
+/* Two threads find X's message at once. The slower one goes on when the slot has a message of another process. */
 static void two_cancel(struct rig *r)
 {
 	pthread_t t;
@@ -219,7 +219,7 @@ static void two_cancel(struct rig *r)
 	atomic_store(&st->cleared, 1);
 	atomic_store(&st->read, 1);
 	rig_await(&st->pending, READERS);
-	/* X's numbers are not: who is in the middle of succeeding it would take their next user for it */
+	/* X's queue numbers are not free: a thread that is inheriting X's work would take their next user for X's queue */
 	for (int i = 0; i < 100; i++)
 		rig_nap();
 	if (!x_is_left(r))
@@ -353,7 +353,7 @@ static void role_y(struct rig *r)
 static const struct play plays[] = {
 	{"a region goes", 1, false, memory_goes},
 	{"another reaps", 1, false, another_reaps},
-	/* the first letter asks for the word */
+	/* the first message asks for the word */
 	{"an atomic's successor", 2, true, atomic_goes_on},
 	{"two who cancel", 2, true, two_cancel},
 };

@@ -24,7 +24,7 @@
 
 struct board *bd;
 uint32_t workers = 8;
-/* What must get through between two kills, in all. */
+/* The traffic of all workers that must complete between two kills. */
 static const struct {
 	const char *name;
 	unsigned least;
@@ -57,8 +57,8 @@ static void tend(struct worker *w, uint32_t p)
 	if (c->gen) {
 		bool broken = c->q[D].broken || c->q[C].broken;
 		if (c->gen != gen || atomic_load(&bd->w[p].killed) == c->gen || given_up(w, c) || (c->up && broken)) {
-			/* Death is to be noticed by the engine: only when both queues have failed it is closed by hand, or when
-			 * they have nothing to fail with. */
+			/* The engine must notice the death: the connection is closed here only when both queues have failed, or
+			 * when they have no request that could fail. */
 			if (broken || !c->up || given_up(w, c) || rig_below(&w->rng, 50) == 0)
 				end(w, c);
 		} else if (!c->up) {
@@ -68,7 +68,7 @@ static void tend(struct worker *w, uint32_t p)
 	}
 	if (!gen || atomic_load(&bd->w[p].killed) == gen)
 		return;
-	/* an epoch is used once: the other may not have noticed yet that the last one is over */
+	/* an epoch is used once: the peer may not have noticed yet that the last one is over */
 	uint64_t his = atomic_load(&bd->w[p].to[w->id].ready);
 	uint32_t epoch = ++w->epochs[p];
 	if (his >> 32 == w->gen && (uint32_t)his > epoch)
@@ -123,13 +123,13 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 		atomic_fetch_add(&bd->foreign, foreign - w.foreign);
 		w.foreign = foreign;
 		atomic_fetch_add(&bd->w[id].beat, 1);
-		/* at times it is elsewhere: its lists run all the same */
+		/* at times the worker makes no calls: its lists run all the same */
 		if (rig_below(&w.rng, 200) == 0)
 			nap(rig_below(&w.rng, 3000));
 		else if (rig_below(&w.rng, 4) == 0)
 			sched_yield();
 	}
-	/* all stop: whoever has stopped first closes, and tears the other's queues */
+	/* all workers stop: the first one that has stopped closes its queues, and the peers' queues fail */
 	atomic_fetch_add(&bd->leaving, 1);
 	for (uint64_t limit = now() + 5000000000ull; atomic_load(&bd->leaving) < workers && now() < limit; nap(200))
 		poll_all(&w, true);
@@ -159,7 +159,7 @@ static void audit(int tell, int hear)
 	if (write(tell, "j", 1) != 1 || read(hear, &byte, 1) != 1)
 		FAIL("auditor: the runner is gone");
 	struct shca_member *m = r.m;
-	/* who died without ever having talked to anybody is found by the next who joins: by this one now */
+	/* a worker that died before any traffic is found by the next process that joins: here by this one */
 	shca_proc_sweep(shca_thread_get(m));
 	uint32_t chunks = 0, mine = rig_chunks(m, m->slot);
 	for (uint64_t limit = now() + 10000000000ull;; nap(1000)) {
@@ -187,7 +187,7 @@ static void audit(int tell, int hear)
 	rig_leave(&r);
 }
 
-/* Names of sockets that mention the fabric, or bells of these processes. */
+/* Fails if an abstract socket name of the fabric, or a bell of these processes, is left. */
 static void check_names(const pid_t *pids, size_t n)
 {
 	FILE *f = fopen("/proc/net/unix", "r");
@@ -217,12 +217,13 @@ static pid_t start(uint32_t id, uint32_t gen, uint64_t seed)
 		FAIL("fork: %s", strerror(errno));
 	if (pid)
 		return pid;
-	alarm(600 + atomic_load(&bd->patience));	/* should the runner be gone */
+	alarm(600 + atomic_load(&bd->patience));	/* in case the runner is gone */
 	work(id, gen, seed);
 	_exit(0);
 }
 
-/* What the traffic has done so far must grow by its least of each kind: else it stands still, and the test with it. */
+/* Waits, 30 s at most, until each kind of traffic has grown by its minimum since *before. Returns whether it
+ * has; *before is updated. */
 static bool flows(uint64_t *before)
 {
 	for (uint64_t limit = now() + 30000000000ull;; nap(1000)) {
@@ -305,7 +306,7 @@ int main(int argc, char **argv)
 		nap(2000 + rig_below(&rng, 30000));
 		uint32_t v = rig_below(&rng, workers), asleep = (v + 1 + rig_below(&rng, workers - 1)) % workers;
 		bool good = flows(before);
-		/* whoever has failed is found here too */
+		/* a worker that has failed is found here, too */
 		for (uint32_t i = 0; i < workers; i++)
 			if (waitpid(pid[i], &status, WNOHANG) == pid[i]) {
 				fprintf(stderr, "FAIL: seed %lu: worker %u ended by itself: status %#x\n", (unsigned long)seed,
@@ -321,7 +322,8 @@ int main(int argc, char **argv)
 			kill(auditor, SIGKILL);
 			return 1;
 		}
-		/* wherever it is just now: stopped, and then it goes on, or is killed so, or another is killed meanwhile */
+		/* the worker is stopped wherever it is; then it goes on, or is killed while stopped, or another one
+		 * is killed meanwhile */
 		uint32_t way = rig_below(&rng, 6);
 		if (way < 3) {
 			kill(pid[way ? asleep : v], SIGSTOP);
@@ -338,7 +340,7 @@ int main(int argc, char **argv)
 			nap(rig_below(&rng, 20000));
 			kill(pid[asleep], SIGCONT);
 		}
-		/* what it offered is nobody's now */
+		/* its offers are void now */
 		for (uint32_t p = 0; p < workers; p++) {
 			atomic_store(&bd->w[v].to[p].ready, 0);
 			atomic_store(&bd->w[v].to[p].said, 0);

@@ -24,14 +24,14 @@ struct header {
 	uint64_t seed;
 };
 
-/* What a worker tells one other. Written by its owner; `ready` last. */
+/* A worker's offer to one peer: queue numbers, addresses and keys. Written by the worker; `ready` last. */
 struct offer {
-	_Atomic uint64_t ready;		/* generation of the one it is for << 32 | epoch; 0: none */
+	_Atomic uint64_t ready;		/* generation of the peer that the offer is for << 32 | epoch; 0: none */
 	uint32_t qpn[2];		/* ordinary, cross-channel */
-	uint64_t cell, window;		/* for the other: two of atomics, a write's */
-	uint64_t big;			/* ... a large write's */
+	uint64_t cell, window;		/* targets for the peer: cells of two atomics, a window of writes */
+	uint64_t big;			/* target for the peer's large write */
 	uint32_t rkey, big_rkey;
-	/* said when the queues are torn down between two who live: messages whose sending completed, per queue */
+	/* written when two living workers close their queues: messages whose sending completed, per queue */
 	_Atomic uint64_t said;		/* as `ready`; 0: not said */
 	uint32_t sent[2];
 };
@@ -39,7 +39,7 @@ struct board {
 	char fabric[64];
 	_Atomic uint32_t stop, kills, leaving, patience;
 	struct post {
-		_Atomic uint32_t gen;		/* of the worker that is here; 0: none */
+		_Atomic uint32_t gen;		/* generation of the present worker; 0: none */
 		_Atomic uint32_t killed;	/* its generation, before it is killed */
 		_Atomic uint64_t beat;
 		struct offer to[MAXW];
@@ -95,7 +95,7 @@ struct worker {
 	/* large copies: one at a time */
 	char *big;			/* a target for each peer, then a source, then a result */
 	struct ibv_mr *big_mr;
-	struct conn *big_conn;		/* who has it; NULL: nobody */
+	struct conn *big_conn;		/* the connection that has a large copy under way; NULL: none */
 	uint32_t big_len;
 	uint64_t big_seed;
 	uint64_t foreign;		/* of the board's count */

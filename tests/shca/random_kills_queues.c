@@ -82,7 +82,7 @@ void begin(struct worker *w, uint32_t p, uint32_t gen, uint32_t epoch)
 	struct conn *c = &w->c[p];
 	struct offer *o = &bd->w[w->id].to[p];
 
-	/* what follows is not what was offered before */
+	/* the previous offer is void while the new one is written */
 	atomic_store(&o->ready, 0);
 	memset(c, 0, sizeof(*c));
 	c->peer = p;
@@ -162,7 +162,7 @@ static struct tx *tx_new(struct queue *q, enum what what, uint32_t *slot)
 
 static uint32_t message(struct worker *w, char *buf, uint32_t seq, struct tx *x)
 {
-	/* mostly short: what a test of many needs most of is messages, and their bytes are made and checked one by one */
+	/* mostly short: the test needs many messages, whose bytes are made and checked one by one */
 	x->len = HDR + rig_below(&w->rng, rig_below(&w->rng, 12) ? 100 : MSG - HDR);
 	x->seed = rig_rand(&w->rng);
 	struct header h = {.seq = seq, .len = x->len, .seed = x->seed};
@@ -269,7 +269,7 @@ void send_big(struct worker *w, struct conn *c)
 		FAIL("worker %u: large copy to %u: %s", w->id, c->peer, strerror(err));
 }
 
-/* One list for two others: each gets a masked add behind a WAIT for what arrives next, here as well from a third. */
+/* Posts one list for two peers: a masked add at each, behind a WAIT for the next arrival, which may come from a third worker. */
 void send_masked(struct worker *w, struct conn *a, struct conn *b)
 {
 	struct conn *to[2] = {a, b};
@@ -309,7 +309,7 @@ void send_masked(struct worker *w, struct conn *a, struct conn *b)
 		FAIL("worker %u: a task list for %u and %u: %s", w->id, a->peer, b->peer, strerror(err));
 }
 
-/* WAIT for what arrives next, from whomever; then an add and a message. Whoever sends it runs this. */
+/* Posts a WAIT for the next arrival, from any worker, then an add and a message. The sender of that arrival executes them. */
 void send_list(struct worker *w, struct conn *c)
 {
 	struct queue *q = &c->q[C];
@@ -348,7 +348,7 @@ void send_list(struct worker *w, struct conn *c)
 
 /* ---- completions --------------------------------------------------------------------------------------------------- */
 
-/* Whether the peer has given these queues up: it may tear down what we still use. */
+/* Returns whether the peer has given these queues up: it may destroy queues that this worker still uses. */
 bool given_up(const struct worker *w, const struct conn *c)
 {
 	uint64_t ready = atomic_load(&bd->w[c->peer].to[w->id].ready);
@@ -471,7 +471,8 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 		q->posted--;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		/* Why is in the other queue: a request of ours whose executor was killed, perhaps since we looked there. */
+		/* The reason is in the other queue: a request of this worker whose executor was killed, perhaps after
+		 * the last look there. */
 		for (int look = 0; look < 1000 && !dead(c) && !given_up(w, c) && !closing && !q->broken; look++) {
 			drain(w, w->scq, send_done, closing);
 			sched_yield();
@@ -508,13 +509,14 @@ int poll_all(struct worker *w, bool closing)
 
 /* ---- teardown ------------------------------------------------------------------------------------------------------ */
 
-/* Both ends are closed: all that was posted must come back; what the peer says it sent must have come. */
+/* Closes both ends: every posted request and receive must complete, and all messages that the peer reports
+ * as sent must have come. */
 void end(struct worker *w, struct conn *c)
 {
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	struct offer *mine = &bd->w[w->id].to[c->peer];
 
-	/* the other will see requests fail */
+	/* the peer's requests fail from here on */
 	atomic_store(&mine->ready, 0);
 	for (int k = 0; k < 2; k++) {
 		enum ibv_qp_state s = shca_qp_state(shca_user_qp_of(c->q[k].qp));
@@ -535,7 +537,7 @@ void end(struct worker *w, struct conn *c)
 	for (int k = 0; k < 2; k++)
 		mine->sent[k] = c->q[k].sent;
 	atomic_store(&mine->said, (uint64_t)c->gen << 32 | c->epoch);
-	/* the shared queue has the last ones of the other too: they come before he says so */
+	/* the SRQ also has the last messages of the peer: they come before the peer reports their number */
 	struct offer *his = &bd->w[c->peer].to[w->id];
 	if (c->up && !dead(c) && atomic_load(&his->said) == my_word(w, c)) {
 		uint32_t sent[2] = {his->sent[0], his->sent[1]};

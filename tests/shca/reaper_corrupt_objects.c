@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * I7 after a death: a process dies whose objects were scribbled over, and the survivors reap it.
+ * Invariant I7 after a death: survivors reap a process whose objects have been overwritten. A and B are virtual processes of a
+ * fabric and survive; each round has a victim of its own. The victim makes every kind of object, leaves every kind of work
+ * unfinished, and is killed; then some words of its memory get values that are impossible, or plausible and wrong. Then
+ * A and B use these objects (they post to the victim's queues, execute one of them, post receives that its queues wait
+ * for), and A reaps the victim.
  *
- * A and B are virtual processes of a fabric and survive; each round has a victim of its own. The victim makes every kind of
- * object and leaves every kind of work unfinished, is killed, and some words of its memory get values that cannot be right, or
- * look right and are not. Then A and B meet these objects (they post to the victim's queues, run one of them, post receives that
- * its queues wait for), and A reaps the victim. What must hold: no signal, no loop without end, the victim's slot and chunks are
- * free, A and B exchange data that is checked, make and destroy objects, and what they have in memory is what it was.
+ * What must hold: no signal, no endless loop, the victim's slot and chunks are free, A and B exchange data that is checked, make
+ * and destroy objects, and their own memory is unchanged.
  *
- *     reaper_corrupt_objects [-s SEED] [-n ROUNDS] [-r ROUND]     -r: that round alone, as part of a run with this seed
+ *     reaper_corrupt_objects [-s SEED] [-n ROUNDS] [-r ROUND]
  *
- * Each round depends on the seed and its number only. A batch of rounds runs in a child; when a child fails its last
- * round's scribbles are printed.
+ * -r: that round alone, as part of a run with this seed
+ *
+ * Each round depends on the seed and its number only. A batch of rounds runs in a child; when a child fails, the overwritten
+ * words of its last round are printed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +30,12 @@
 #include "rig.h"
 
 #define BATCH 100u
-#define LOOK 50u		/* shcactl is run in every so many-th round */
+#define LOOK 50u		/* every LOOK-th round runs shcactl */
 #define BYTES 4096u
 #define SCRIBBLES 64u
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* What a child has done in its round, for its parent. */
+/* The state of a child's round, which the parent prints if the child fails. */
 static struct log {
 	uint64_t round, scribbles;
 	_Atomic uint32_t phase;
@@ -48,12 +51,12 @@ enum phase { MAKING, MEETING, REAPING, CHECKING, PARTING };
 static struct rig a, b;
 static struct ibv_cq *acq, *bcq;
 static struct ibv_qp *ab, *ba;		/* the survivors' own connection */
-static char *a_arena, *b_arena, *a_private;	/* of each the first half is opened to nobody, and stays as it is */
+static char *a_arena, *b_arena, *a_private;	/* no region covers the first half of each: its bytes must not change */
 static struct ibv_mr *a_mr, *b_mr, *a_private_mr;
 static struct ibv_xrcd *a_xrcd;
 static uint64_t rng;
 
-/* What A and B do with the victim's objects: see meet_the_dead. */
+/* What A and B do with the victim's objects, a mask: see meet_the_dead. */
 enum {
 	MEET_READ = 1, MEET_SEND = 2, MEET_WRITE_IMM = 4, MEET_SRQ = 8, MEET_DATAGRAM = 16, MEET_RECEIVE = 32,
 	MEET_RUN_CROSS = 64, MEET_RUN = 128, MEET_DESTROY = 256, MEET_COMPLETION = 512, MEET_OPEN = 1024, MEET_ALL = 2047
@@ -82,7 +85,7 @@ static void receive(struct ibv_qp *qp, void *at, uint32_t len, uint32_t lkey)
 	shca_post_recv(qp, &wr, &bad);
 }
 
-/* Whether it was posted: a queue that has failed may refuse. */
+/* Returns whether the request was posted: a queue in error may refuse it. */
 static bool post(struct ibv_qp *qp, enum ibv_wr_opcode op, void *from, uint32_t len, uint32_t lkey, uint64_t to, uint32_t rkey)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)from, .length = len, .lkey = lkey};
@@ -120,13 +123,13 @@ static void survivors_join(void)
 					.fd = -1};
 	a_xrcd = shca_open_xrcd(a.ctx, &xa);
 	CHECK(a_xrcd);
-	/* the next message from A; whoever takes it for another queue's message keeps A's from coming */
+	/* the receive of the next message from A: if an executor gives it to another queue's message, A's message stalls */
 	receive(ba, b_arena + BYTES, 512, b_mr->lkey);
 	snprintf(a.m->hdr->name, sizeof(a.m->hdr->name), "scribbled-%d", (int)getpid());
 	CHECK(shca_name_publish(a.m->hdr->name, a.m->fd.n) >= 0);
 }
 
-/* A victim, and what the survivors have to do with it. */
+/* A victim, and the survivors' objects that lead to it. */
 static struct victim {
 	struct rig r;
 	struct ibv_comp_channel *channel;
@@ -160,7 +163,7 @@ static void unfinished_work(void)
 	struct ibv_sge into = {.addr = (uintptr_t)v.arena + 1024, .length = 64, .lkey = v.mr->lkey};
 	struct ibv_recv_wr rwr = {.sg_list = &into, .num_sge = 1}, *rbad;
 	CHECK(!shca_post_srq_recv(v.srq, &rwr, &rbad));
-	/* stalled: the victim's at A, A's at the victim's */
+	/* stalled for lack of a receive: the victim's SEND at A, and A's at the victim */
 	for (int i = 0; i < 2; i++) {
 		CHECK(post(v.d[AT_A], IBV_WR_SEND, v.arena, 8, v.mr->lkey, 0, 0));
 		CHECK(post(v.p[AT_D], IBV_WR_SEND, a_arena + BYTES, 8, a_mr->lkey, 0, 0));
@@ -273,7 +276,8 @@ static void collect_pieces(void)
 			piece("timers", n->timers, sizeof(n->timers));
 		}
 	}
-	/* of the process's and its threads' slots, what others follow; not what says who it is and whether it lives */
+	/* of the slots of the process and its threads, the words that other processes follow; not those that identify the
+	 * process or show that it lives */
 	piece("slot lists", &p->qp_list,
 	      offsetof(struct shca_proc_slot, foreign_wqes) - offsetof(struct shca_proc_slot, qp_list));
 	piece("slot mailbox", &p->mailbox, sizeof(p->mailbox));
@@ -286,7 +290,7 @@ static void collect_pieces(void)
 			piece("thread share", &a.m->threads[t].share, 8);
 }
 
-/* An object of anybody's. */
+/* Returns the offset of a random object of the fabric, and its number. */
 static shca_off any_object(uint32_t *number)
 {
 	struct ibv_qp *qps[] = {ab, ba, v.d[rig_below(&rng, 7)], v.p[rig_below(&rng, 7)], v.managed};
@@ -364,8 +368,8 @@ static void scribble(void)
 	lg->scribbles++;
 }
 
-/* Words that a survivor is sure to follow, one in each of the first rounds. meet: what A and B do in that round. Returns false
- * when there are no more. */
+/* Overwrites a word that a survivor certainly follows: one in each of the first rounds. *meet is set to what A and B do in that
+ * round. Returns false if there is no `which`-th one. */
 static bool chosen(uint64_t which, uint32_t *meet)
 {
 	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]), *idle = rig_sh(v.d[IDLE]);
@@ -375,11 +379,13 @@ static bool chosen(uint64_t which, uint32_t *meet)
 		uint64_t value;
 		uint32_t meet;
 	} word[] = {
-		{&listed->next, shca_off_of(a.m, rig_sh(ab)), MEET_ALL},	/* a list leads into a survivor's */
-		{&listed->next, shca_off_of(a.m, listed), MEET_ALL},		/* ... is cyclic */
-		{&waits->rnr_next, shca_off_of(a.m, a_arena), MEET_ALL},	/* ... leads to an address that has no queue */
+		{&listed->next, shca_off_of(a.m, rig_sh(ab)), MEET_ALL},	/* the list of queues leads into a survivor's */
+		{&listed->next, shca_off_of(a.m, listed), MEET_ALL},		/* the list of queues is cyclic */
+		/* the list of stalled queues leads to an address that has no queue */
+		{&waits->rnr_next, shca_off_of(a.m, a_arena), MEET_ALL},
 		{&waits->rnr_next, shca_off_of(a.m, waits), MEET_ALL},
-		/* without a receive the cyclic list is still there when the reaper kicks all its queues */
+		/* the list of stalled queues is cyclic; no receive is posted, so that the list is still cyclic when the
+		 * reaper kicks its queues */
 		{&waits->rnr_next, shca_off_of(a.m, waits), MEET_ALL & ~MEET_RECEIVE},
 		{&listed->lock, SHCA_L_RUN | (uint64_t)SHCA_MAX_THREADS << 3, MEET_ALL},	/* a thread that does not exist */
 		{&listed->lock, SHCA_L_RUN | 0x1fffffull << 3, MEET_ALL},
@@ -395,19 +401,19 @@ static bool chosen(uint64_t which, uint32_t *meet)
 	lg->n = 0;
 	*meet = MEET_ALL;
 	if (which == ARRAY_SIZE(word)) {
-		/* each lap leads to the next one of another */
+		/* the lap in each completion leads on to the other lap */
 		for (uint32_t i = 0; i < 1u << cq->log2; i++)
 			atomic_store(&cqe[i].w0, (i & 1 ? 900ull : 5ull) << 49);
 		return true;
 	}
 	if (which == ARRAY_SIZE(word) + 1) {
-		/* each position is that of its place, and more than there are */
+		/* each position fits its place in the ring, and is beyond the posted receives */
 		for (uint32_t i = 0; i < 1u << rq->log2; i++)
 			ring[i] = ((i ? 0 : 1ull << 38) + (1u << rq->log2) + i) << 24;
 		return true;
 	}
 	if (which == ARRAY_SIZE(word) + 2) {
-		/* a type whose queue pairs are common, in a domain of A */
+		/* XRC_RECV, whose queue pairs several processes may hold, in an XRC domain of A */
 		idle->type = IBV_QPT_XRC_RECV;
 		idle->xrcd = ((struct shca_user_xrcd *)a_xrcd)->number;
 		*meet = MEET_OPEN;
@@ -445,7 +451,7 @@ static void drain(struct ibv_cq *cq)
 		;
 }
 
-/* A runs the victim's queue as any process may. */
+/* A executes the victim's queue, as any process may. */
 static void runs(struct ibv_qp *qp)
 {
 	struct shca_thread *thr = shca_thread_get(a.m);
@@ -468,7 +474,7 @@ static void datagram(void)
 	shca_post_send(v.p[UD], &wr, &bad);
 }
 
-/* shcactl believes none of it. */
+/* shcactl must succeed, whatever values the victim's memory holds. */
 static void is_looked_at(void)
 {
 	static const char *const commands[] = {"queues", "totals", "regions", "processes"};
@@ -482,7 +488,7 @@ static void is_looked_at(void)
 	}
 }
 
-/* The victim has put one into A's completion queue that cannot be. */
+/* The victim has written an impossible completion into A's completion queue. */
 static void wild_completion(void)
 {
 	struct shca_thread *thr = shca_thread_get(a.m);
@@ -542,7 +548,7 @@ static void meet_the_dead(uint32_t meet)
 static void reap(void)
 {
 	shca_reap(shca_thread_get(a.m), v.r.m->slot);
-	/* another process's helper thread may be at it */
+	/* the helper thread of another process may be reaping the victim */
 	for (int i = 0; atomic_load(&a.m->procs[v.r.m->slot].state) & 255; i++) {
 		if (i > 20000)
 			FAIL("the victim is not reaped");
@@ -550,7 +556,7 @@ static void reap(void)
 	}
 }
 
-/* Queue pairs that are gone, of all types. */
+/* Returns the number of retired queue pairs, of all types, that the fabric counts. */
 static uint64_t retired(void)
 {
 	uint64_t n = 0;
@@ -582,7 +588,7 @@ static void still_works(void)
 	CHECK(post(ab, IBV_WR_SEND, a_arena + BYTES, 512, a_mr->lkey, 0, 0));
 	completes(acq, "A's SEND");
 	completes(bcq, "B's receive");
-	/* two places in turns */
+	/* messages land in two places in turns */
 	char *landed = b_arena + BYTES + 512 * (place & 1);
 	receive(ba, b_arena + BYTES + 512 * (++place & 1), 512, b_mr->lkey);
 	CHECK(post(ba, IBV_WR_RDMA_WRITE, landed, 512, b_mr->lkey, (uintptr_t)a_arena + BYTES + 1024, a_mr->rkey));
@@ -606,7 +612,7 @@ static void part(void)
 	CHECK(!shca_destroy_ah(v.ah) && !shca_destroy_cq(v.pcq) && !shca_destroy_cq(v.qcq));
 	if (rig_chunks(a.m, v.r.m->slot))
 		FAIL("the victim has %u chunks still", rig_chunks(a.m, v.r.m->slot));
-	/* what is private of the victim, as far as it is much */
+	/* the larger private resources of the virtual victim: descriptors and memory */
 	close(v.channel->fd);
 	shca_fd_close(&v.r.node->bell);
 	shca_fabric_leave(v.r.m);
@@ -645,7 +651,7 @@ static void play(uint64_t seed, uint64_t round)
 	uint64_t gone = retired();
 	reap();
 	atomic_store(&lg->phase, CHECKING);
-	/* numbers lead to all of its queue pairs, unless they were scribbled over */
+	/* the reaper finds all of the victim's queue pairs by their numbers, unless the numbers' table was overwritten */
 	if (known && retired() != gone + ARRAY_SIZE(v.d) + 1)
 		FAIL("%lu of the victim's queue pairs are counted, not %zu", retired() - gone, ARRAY_SIZE(v.d) + 1);
 	still_works();
@@ -697,7 +703,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (access("./shcactl", X_OK))
 		printf("note: there is no ./shcactl, which would look at it, too\n");
-	setenv("SHCA_DEATH_MS", "60000", 1);	/* the survivors' helper threads do not come first */
+	setenv("SHCA_DEATH_MS", "60000", 1);	/* the helper threads of A and B must not reap the victim before meet_the_dead */
 	lg = mmap(NULL, sizeof(*lg), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(lg != MAP_FAILED);
 	if (only != UINT64_MAX)

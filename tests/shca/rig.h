@@ -64,6 +64,12 @@ void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path
 struct ibv_qp *rig_small_qp(struct rig *r, enum ibv_qp_type type, struct ibv_cq *scq, struct ibv_cq *rcq, struct ibv_srq *srq,
 			    uint32_t exp_flags);
 #define RIG_QKEY 0x11223344u
+/* A DC target of the SRQ, or (srq is NULL) a DC initiator with 16 sends, 16 bytes inline and these operations, IBV_QP_EX_WITH_*.
+ * It is in INIT; peers may write, read and update memory at a target. */
+struct ibv_qp *rig_dc_qp(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq, uint64_t send_ops);
+/* Takes it from INIT to RTR (a target) or RTS (an initiator). */
+void rig_dc_ready(struct ibv_qp *qp, bool target);
+#define RIG_DC_KEY 77u
 
 static inline struct shca_qp *rig_sh(struct ibv_qp *qp)
 {

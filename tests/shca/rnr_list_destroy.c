@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queues that wait for a receive, on the list of the receive queue, when they are destroyed, their process ends, or
- * the list is in another thread's hands just then. Threads are held at failpoints. No timer runs the queues: whoever
- * has them in hands has to.
+ * Queues that wait for a receive, on the list of stalled queues of the receive queue, when they are destroyed, their
+ * process ends, or another thread has taken the list. Threads are held at failpoints. No timer runs the queues: the
+ * thread that has taken one must.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "rig.h"
 
-/* Where a thread is held, one point after the other. */
+/* The failpoints at which a thread is held, one after the other. */
 struct hold {
 	const char *at[3];
 	_Atomic uint32_t reached, passed;
@@ -68,7 +68,7 @@ static struct shca_qp *shared(int i)
 	return rig_sh(sender[i]);
 }
 
-/* It may be the helper thread's at this moment, and get another time. */
+/* The helper thread may be executing the queue at this moment, and set another timer. */
 static void no_timer(struct shca_qp *qp)
 {
 	for (int quiet = 0; quiet < 20; rig_nap())
@@ -114,7 +114,7 @@ static void receives(int n)
 		CHECK(!shca_post_srq_recv(srq, &wr, &bad));
 }
 
-/* Sender i has been served, and nobody else. */
+/* Fails unless the message of sender i has got a receive, and no other one. */
 static void served(int i)
 {
 	struct ibv_wc wc = {0};
@@ -142,8 +142,8 @@ static uint32_t zombies(void)
 
 /* ---- they go ---------------------------------------------------------------------------------------------------------- */
 
-/* Queues that are gone are passed over, wherever they stand, and k receives are for k queues that are there. What stays of them
- * goes when they stand nowhere any more. */
+/* Destroyed queues are skipped, at whatever place of the list, and k receives go to k existing queues. The memory of a destroyed
+ * queue (zombie) is freed when no list has it. */
 static void some_go(void)
 {
 	set_up();
@@ -167,7 +167,7 @@ static void some_go(void)
 		FAIL("%u zombies are left that stand nowhere", zombies());
 }
 
-/* The first is taken off, and before it runs it goes: the receive is for the second. */
+/* The first queue is taken off the list, and destroyed before it runs: the receive goes to the second queue. */
 static void *wakes(void *arg)
 {
 	held = arg;
@@ -193,7 +193,7 @@ static void woken_goes(void)
 	CHECK(!pthread_create(&t, NULL, wakes, &waker));
 	rig_await(&waker.reached, 1);
 	CHECK(!pthread_create(&u, NULL, goes, sender[0]));
-	/* it has the lock, and waits for the waker to leave the engine */
+	/* the destroying thread has the lock, and waits until the waking thread has left the engine */
 	for (int i = 0; (atomic_load(&first->lock) & 3) != SHCA_L_RUN; i++, rig_nap())
 		if (i > 20000)
 			FAIL("nobody destroys the queue");
@@ -202,7 +202,7 @@ static void woken_goes(void)
 	served(1);
 }
 
-/* A queue that is reset stands there still, and is passed over. It stalls anew when it is used again. */
+/* A queue that is reset stays on the list and is skipped. When it is used again it can stall again. */
 static void reset_goes(void)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
@@ -222,7 +222,7 @@ static void reset_goes(void)
 	served(0);
 }
 
-/* More than may stay: their lists are emptied. Who is there still comes back to the list. */
+/* More zombies than may stay: their lists are emptied, and the existing queues are put back. */
 static void many_go(void)
 {
 	enum { MANY = 200 };
@@ -243,7 +243,7 @@ static void many_go(void)
 		CHECK(!shca_destroy_qp(qp[i]));
 		most = zombies() > most ? zombies() : most;
 	}
-	/* the first time there are 64, the next time as many as stood beside these */
+	/* the first time there are 64 zombies, the next time as many as queues stood beside these */
 	if (most < 64 || most > MANY - 64 + 1)
 		FAIL("of %d queues that went, %u were zombies at a time", MANY, most);
 	no_timer(shared(0));
@@ -252,8 +252,8 @@ static void many_go(void)
 }
 
 /*
- * The list is being turned round when it is emptied of zombies: what is put back after that is emptied again, and what another
- * took from there is waited for.
+ * A thread is reversing the list when zombies are removed from it: the queues that this thread puts back are looked at again,
+ * and queues that another thread took from there are waited for.
  */
 static struct hold turner = {.at = {"rnr-turn", "rnr-turned"}}, taker = {.at = {"rnr-list"}};
 static _Atomic uint32_t cleared;
@@ -291,7 +291,7 @@ static void turned(bool taken)
 	CHECK(!pthread_create(&t, NULL, wakes, &turner));
 	rig_await(&turner.reached, 1);
 	CHECK(!pthread_create(&c, NULL, clears, NULL));
-	/* until it waits for all to leave the engine: nothing tells when */
+	/* until the emptying thread waits for all threads to leave the engine; no failpoint reports that */
 	for (int i = 0; i < 100; i++)
 		rig_nap();
 	let_go(&turner);
@@ -334,7 +334,7 @@ static void turned_taken_goes(void)
 static struct rig other;
 static struct ibv_qp *others;
 
-/* A sender of another process waits here. */
+/* Returns the queue of another process, which has stalled on the list. */
 static struct shca_qp *other_stalls(void)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -351,7 +351,7 @@ static struct shca_qp *other_stalls(void)
 	return rig_sh(others);
 }
 
-/* ... and is destroyed. */
+/* Returns the queue of another process, which has stalled on the list and is destroyed. */
 static struct shca_qp *other_goes(void)
 {
 	struct shca_qp *sh = other_stalls();
@@ -377,8 +377,8 @@ static void owner_leaves(void)
 	next_is_served(gone);
 }
 
-/* Its two contexts are closed at a time: the other one is gone before the queue, which nobody has
- * destroyed, goes with its own. */
+/* A process closes both of its contexts at a time: the queue, which the program has not destroyed, ends with its own context
+ * when the other one is closed already. */
 static void *closes(void *arg)
 {
 	held = arg;
@@ -404,8 +404,8 @@ static void contexts_leave(void)
 }
 
 /*
- * A thread that finds no slot takes nothing down: neither a queue that stands on another process's list, nor, with the device,
- * its process's memory, in which such queues lie. One that has a slot does.
+ * A thread that has no slot of the engine cannot free anything that another process may follow: not a queue on another process's
+ * list, nor, with the device, its process's memory, in which such queues lie. A thread with a slot can.
  */
 static void *finds_no_slot(void *arg)
 {
@@ -430,7 +430,7 @@ static void no_slot_left(void)
 
 	for (uint32_t i = 0; i < SHCA_MAX_THREADS; i++)
 		if (!atomic_load(&t[i].owner))
-			atomic_store(&t[i].owner, SHCA_MAX_PROCS);	/* whom nobody looks for */
+			atomic_store(&t[i].owner, SHCA_MAX_PROCS);	/* an owner that no process looks for */
 	CHECK(!pthread_create(&p, NULL, finds_no_slot, second) && !pthread_join(p, NULL));
 	CHECK(rig_sh(others) == sh && on_list(gone));
 	for (uint32_t i = 0; i < SHCA_MAX_THREADS; i++)
@@ -460,8 +460,8 @@ static void *stalls_held(void *arg)
 }
 
 /*
- * A reaper meets a link that goes through three pairs of hands while it looks for those that are nobody's: of who makes it, of
- * who turns the list round, and of who takes it from there. It takes it for nobody's behind none of them.
+ * A reaper looks for links that no thread owns, while one link passes from the thread that makes it to the thread that reverses
+ * the list, and to the thread that takes the link from there. At no time may the reaper take the link for one without an owner.
  */
 static void three_hands(void)
 {
@@ -478,14 +478,14 @@ static void three_hands(void)
 	uint32_t link = atomic_load(&second->rnr_linked);
 	CHECK(link & 1);
 	shca_fabric_kill(other.m);
-	/* as a helper thread: it comes back instead of waiting */
+	/* as a helper thread, which returns instead of waiting */
 	thr->helper = true;
 	shca_reap(thr, other.m->slot);
 	CHECK(thr->reaping && !on_list(second));
 	let_go(&maker);
 	rig_await(&maker.reached, 2);
 	CHECK(on_list(second));
-	/* what the helper thread has left: to look once more */
+	/* the helper thread would look once more */
 	no_timer(second);
 	atomic_fetch_and(&second->lock, ~4ull);
 	CHECK(!pthread_create(&t, NULL, wakes, &turner));
@@ -522,7 +522,7 @@ static const struct rig_case cases[] = {
 
 int main(int argc, char **argv)
 {
-	/* nobody reaps unasked */
+	/* no helper thread reaps by itself */
 	setenv("SHCA_DEATH_MS", "100000", 1);
 	return rig_cases(argc, argv, cases, ARRAY_SIZE(cases), NULL);
 }

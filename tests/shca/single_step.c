@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death after every instruction: in each round a victim joins, prepares a verbs call, and is made to execute n instructions of
- * it by ptrace; then it is killed. The survivors' traffic must go on, and be whole:
+ * Death after every instruction: in each round a victim joins, prepares a verbs call, executes n instructions of it under
+ * ptrace, and is killed. The survivors' traffic must go on, and be whole:
  *
- *     B    answers the victim, and has the receives (an SRQ and an XRC SRQ) that the victim and A share
- *     A    sends to B; a cross-channel queue of A's may be run by the victim
+ *     B  is the victim's peer, and has the receives (an SRQ and an XRC SRQ) that the victim and A share
+ *     A  sends to B; the victim may execute a cross-channel queue of A
  *
- * After each death nothing is left of the victim; what it sent has arrived whole, once or not at all; as many messages of A's
- * arrive as there are receives that the victim has not used; B's connection to the victim fails; what A's cross-channel queue
- * was to do is done once.
+ * After each death no slot, thread or chunk of the victim is left; its messages have arrived whole, once or not at all; as many
+ * messages of A arrive as there are receives that the victim has not used; B's connection to the victim fails; the requests of
+ * A's cross-channel queue are executed once.
  *
  *     single_step [--all] [--seconds S] [--seed X] [-v] [CALL [N]]
  *
- * Without --all: for so many seconds, at random instructions of all calls. With it every instruction of a short call, and of
- * a long one some hundreds at a stride with a random offset.
+ * Without --all: for so many seconds, at random instructions of all calls. With --all: every instruction of a short call; of a
+ * long call some hundreds, at a stride with a random offset.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -52,7 +52,7 @@ void message_fill(void *p, uint32_t len, enum who who)
 
 void connect_queue(struct ibv_qp *qp, uint32_t dest)
 {
-	/* the other end may be destroyed in good order, then only the timeout tells */
+	/* the other end may be destroyed in good order: then only the time-out shows it */
 	struct rig_path p = {.dest_qpn = dest, .timeout = 16, .retry_cnt = 2, .rnr_retry = 7, .min_rnr_timer = 1};
 
 	rig_rtr(qp, &p);
@@ -71,7 +71,7 @@ struct ibv_xrcd *xrc_domain(struct rig *r)
 	return xrcd;
 }
 
-/* In INIT; without a domain: for requests. */
+/* Returns an XRC queue pair in INIT: XRC_RECV of the domain; xrcd is NULL: XRC_SEND. */
 struct ibv_qp *xrc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_xrcd *xrcd)
 {
 	struct ibv_qp_init_attr_ex a = {.qp_type = xrcd ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND, .send_cq = cq, .pd = r->pd,
@@ -86,31 +86,9 @@ struct ibv_qp *xrc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_xrcd *xrcd
 
 struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,
-					.recv_cq = cq, .srq = srq};
-	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
-					 .dc_init_attr = {.dc_type = srq ? MLX5DV_DCTYPE_DCT : MLX5DV_DCTYPE_DCI}};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-				   .path_mtu = IBV_MTU_4096, .ah_attr = {.dlid = SHCA_LID, .port_num = 1}, .timeout = 14,
-				   .retry_cnt = 7, .rnr_retry = 7};
+	struct ibv_qp *qp = rig_dc_qp(r, cq, srq, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE);
 
-	if (srq) {
-		dv.dc_init_attr.dct_access_key = DC_KEY;
-	} else {
-		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1, .max_inline_data = 16};
-	}
-	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
-	CHECK(qp && !shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (srq ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
-	attr.qp_state = IBV_QPS_RTS;
-	attr.max_rd_atomic = 1;
-	if (!srq)
-		CHECK(!shca_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					      IBV_QP_MAX_QP_RD_ATOMIC));
+	rig_dc_ready(qp, srq != NULL);
 	return qp;
 }
 
@@ -127,7 +105,7 @@ static struct ibv_qp *queue(struct rig *r, enum ibv_qp_type type, uint32_t flags
 
 static void wait_for_round(uint32_t number)
 {
-	/* however long the runner steps, and as long as it lives: children die with it */
+	/* without a limit, since stepping may take long; children die with the runner */
 	while (atomic_load(&st->round) < number)
 		rig_nap();
 	alarm(120);
@@ -141,7 +119,7 @@ static void until(_Atomic uint32_t *word)
 			FAIL("another process of the test does not come");
 }
 
-/* Of everybody but A and B: no process slot, no thread, no chunk of memory. */
+/* Fails unless all process slots, threads and chunks of memory are A's, B's or free. */
 static void nothing_left(struct shca_member *m)
 {
 	uint32_t left = 1;
@@ -150,7 +128,7 @@ static void nothing_left(struct shca_member *m)
 		left = 0;
 		for (uint32_t p = 0; p < atomic_load(&m->hdr->proc_high); p++) {
 			uint32_t state = atomic_load(&m->procs[p].state) & 255;
-			/* whoever dies in joining owns nothing: the next one takes the slot as it is */
+			/* a process that died while it joined owns nothing: the next one takes the slot as it is */
 			bool empty = state == SHCA_PROC_JOINING && !shca_proc_alive(m, p);
 			left += p != st->slot[0] && p != st->slot[1] && state != SHCA_PROC_FREE && !empty;
 		}
@@ -172,7 +150,7 @@ static void nothing_left(struct shca_member *m)
 	}
 }
 
-/* The next completion, which must come. */
+/* Returns the next completion; fails if none comes. */
 static struct ibv_wc next(struct ibv_cq *cq, const char *what)
 {
 	struct ibv_wc wc;
@@ -191,7 +169,7 @@ static void succeeds(struct ibv_cq *cq, const char *what)
 		FAIL("%s: %s", what, ibv_wc_status_str(wc.status));
 }
 
-/* What A's cross-channel queue does in this round: a SEND from the arena or from private memory, a divided READ, a datagram. */
+/* The request of A's cross-channel queue in a round: a SEND from the arena or from private memory, a divided READ, a datagram. */
 enum program { SENDS, SENDS_PRIVATE, READS, SENDS_DATAGRAM, PROGRAMS };
 static enum program program(void)
 {
@@ -217,7 +195,7 @@ static char *room(uint32_t i)
 
 static void give(struct ibv_srq *srq, uint32_t i)
 {
-	/* the XRC SRQ's lie at the end of the rooms of the other's, which a long message never reaches */
+	/* receives of the XRC SRQ lie at the end of those of the other SRQ, which a long message never reaches */
 	struct ibv_sge sge = {(uintptr_t)room(i) + (srq == b.xsrq ? BIG + 2048 : 0), srq == b.xsrq ? 2048 : BIG + 2048,
 			      b.rx[i & 1]->lkey};
 	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
@@ -225,7 +203,7 @@ static void give(struct ibv_srq *srq, uint32_t i)
 	CHECK(!shca_post_srq_recv(srq, &wr, &bad));
 }
 
-/* What came since the receives were posted. */
+/* The messages since the receives were posted. */
 struct came {
 	bool used[RECVS];
 	uint32_t n, from[FROM_V + 1];
@@ -287,7 +265,7 @@ static void drain_events(struct rig *r)
 		shca_ack_async_event(&ev);
 }
 
-/* The queue that was connected to the dead one fails, and can be destroyed. */
+/* The queue that is connected to the victim must fail, and is destroyed. */
 static void farewell(struct ibv_qp *qp, bool connected)
 {
 	struct ibv_wc wc;
@@ -362,12 +340,12 @@ static void round_b(uint32_t number)
 	until(&st->dead);
 	nothing_left(b.r.m);
 	until(&st->settled);
-	/* a poll posts again what came back */
+	/* a poll posts returned receives again */
 	look(&c, &x);
 	look(&c, &x);
 	if (c.from[FROM_T] != (st->third && program() != READS) || c.from[FROM_V] + x.from[FROM_V] > 1 || c.n + x.n > 2)
 		FAIL("%u messages of A's queue, %u of the victim's", c.from[FROM_T], c.from[FROM_V] + x.from[FROM_V]);
-	/* A sends as many as there are receives left */
+	/* A sends as many messages as receives are left */
 	atomic_store(&st->counted, 1 + c.n + 16 * x.n);
 	send_word(b.to_a, ID_TO_A);
 	until(&st->sent);
@@ -412,7 +390,7 @@ static void role_b(void)
 
 static struct {
 	struct rig r;
-	struct ibv_cq *cq, *tcq, *wcq, *bcq;	/* sends; those of T; datagrams; messages of B */
+	struct ibv_cq *cq, *tcq, *wcq, *bcq;	/* completions of A's sends; of queue T; of datagrams; of messages of B */
 	struct ibv_qp *t, *tud, *ud, *to_b, *x;
 	struct ibv_ah *ah;
 	struct ibv_mr *mr[2];
@@ -456,7 +434,7 @@ static void post_program(void)
 	CHECK(!shca_exp_post_send(t, wr, &bad));
 }
 
-/* What the victim has not brought about, A does. */
+/* A sends the datagram that the victim may not have sent, so that queue T runs. */
 static void settle(void)
 {
 	struct ibv_sge sge = {(uintptr_t)a.mem[0], 8, a.mr[0]->lkey};
@@ -466,7 +444,7 @@ static void settle(void)
 	int n = shca_poll_cq(a.wcq, 1, &wc);
 
 	if (!n)
-		n = shca_poll_cq(a.wcq, 1, &wc);	/* a receive that came back is posted again by the first */
+		n = shca_poll_cq(a.wcq, 1, &wc);	/* the first poll posts a returned receive again */
 	if (!n) {
 		CHECK(!shca_post_send(a.ud, &wr, &bad));
 		succeeds(a.cq, "A's own datagram");
@@ -597,7 +575,8 @@ static bool runner_waits(_Atomic uint32_t *word)
 	return true;
 }
 
-/* Executes the victim's call up to its n-th instruction, and kills it there. How many it has executed; -1: it failed. */
+/* Steps the victim through n instructions of its call, and kills it there. Returns the number of executed
+ * instructions; -1: ptrace failed. */
 static long step(pid_t pid, long n)
 {
 	int status, sig = 0;
@@ -648,7 +627,7 @@ static long play(const struct call *c, long n)
 	return !runner_waits(&st->done) ? -1 : done;
 }
 
-/* Whether a process may trace its child here, and step it. */
+/* Returns whether a process may trace and step its child here. */
 static bool can_trace(void)
 {
 	int status;
@@ -670,7 +649,7 @@ static bool can_trace(void)
 	return can;
 }
 
-static long length[128];		/* of each call, as it was seen last */
+static long length[128];		/* instructions of each call, as last counted */
 
 /* The victim dies in the call after n instructions, or at its end. */
 static bool die(unsigned i, long n, uint64_t seed)
@@ -744,7 +723,7 @@ int main(int argc, char **argv)
 		if (verbose)
 			printf("%-30s %ld instructions, %u deaths so far\n", calls[i].name, length[i], rounds);
 	}
-	/* each call in its turn, at any instruction of it */
+	/* the calls in turns, at a random instruction each */
 	uint32_t first = rig_below(&rnd, n_calls);
 	for (unsigned k = 0; good && !all && argc == 0 && monotonic_ns() < end; k++) {
 		unsigned i = (first + k) % n_calls;

@@ -19,8 +19,6 @@
 #define O_DST 0u
 #define O_SRC (BIG)
 #define O_CELL (REGION - 64)
-#define DC_KEY 99
-
 enum who { FROM_A = 1, FROM_T, FROM_V };
 /* in which way the victim's memory, or a request's, lies */
 enum lane { ARENA, PRIVATE };

@@ -365,7 +365,7 @@ static void call_dc(const struct call *c)
 		ibv_wr_send(ex);
 	else
 		ibv_wr_rdma_write(ex, st->rkey[ARENA], st->addr[ARENA] + O_DST);
-	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), v.ah, st->b_dct, DC_KEY);
+	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), v.ah, st->b_dct, RIG_DC_KEY);
 	ibv_wr_set_sge(ex, data(c).lkey, data(c).addr, data(c).length);
 	ok(ibv_wr_complete(ex));
 }

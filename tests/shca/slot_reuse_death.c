@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who comes after, and who is in between: the next user of a dead process's slot, the reaper of a reaper; a request on its way
- * while its responder's process is reaped, its shared receive queue destroyed, its region taken away.
- * Virtual processes, and threads that are held at one point of the engine. Each case is a process of its own.
+ * Two processes at one place: a new process in the slot of a dead one, a reaper whose own process dies, and a request that is
+ * executed while its responder's process is reaped, its shared receive queue destroyed or its region deregistered. The processes
+ * are virtual, a, b and c of one fabric; their threads are held at one failpoint of the engine (hold.h). Each case runs in a
+ * process of its own.
  *
  *     slot_reuse_death [CASE]
  */
@@ -18,7 +19,7 @@
 
 #include "hold.h"
 
-static const struct shca_qp *_Atomic timed;	/* whoever sets a timer for it dies before he has told anybody */
+static const struct shca_qp *_Atomic timed;	/* the thread that sets a timer for this queue stops behind "timer-set" */
 static _Atomic uint32_t timer_set;
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
@@ -31,7 +32,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 			for (;;)
 				rig_nap();
 		}
-		/* what is seen of it has a millisecond: as if hardly any time had passed since */
+		/* the next executor finds a timer that expires in 1.5 ms, as if it had just been set */
 		uint32_t first = 1;
 		if (!strcmp(name, "exec") && atomic_compare_exchange_strong(&timer_set, &first, 2) && atomic_load(&q->due))
 			atomic_store(&q->due, monotonic_ns() + 1500000);
@@ -80,8 +81,8 @@ static void *sends(void *arg)
 
 /* ---- slots ----------------------------------------------------------------------------------------------------------- */
 
-/* c dies, b cleans up after it, and the slot has another user before a looks: a's queue is told all the same, and that user
- * is not taken for the dead one. */
+/* c dies, b reaps it, and a new process has the slot before a looks at the deaths: a's queue gets peer_dead all the same, and
+ * the new process is not taken for dead. */
 static void next_user(void)
 {
 	struct rig next, *who[2] = {&b, &c};
@@ -112,8 +113,8 @@ static void next_user(void)
 	CHECK(state_of(slot) == SHCA_PROC_LIVE && !atomic_load(&rig_sh(mine)->peer_dead));
 }
 
-/* a cleans up after c, and has told its queues; c's are still found, and a connects another one to one of
- * them: it is told as well. */
+/* a reaps c and has marked the queues that were connected to c. c's queues can still be found, and a connects one more queue to
+ * one of them: that queue gets peer_dead, too. */
 static void connects_to_dying(void)
 {
 	set_up();
@@ -133,8 +134,8 @@ static void connects_to_dying(void)
 			     "after, has died");
 }
 
-/* a's queue has stopped, to be reset, when its peer's death is noticed: who goes to tell it either does so before it begins
- * anew, or finds that it has no peer. */
+/* The reset of a's queue has stopped the queue when the death of its peer is noticed. The reaper either marks the queue before
+ * it is in RESET, or finds that the queue has no peer. */
 static void told_while_reset(void)
 {
 	set_up();
@@ -161,8 +162,7 @@ static void await_told(struct ibv_qp *qp)
 			FAIL("a queue is not told that its peer has died");
 }
 
-/* a's queue was told that its peer has died, and begins anew: it knows nothing of that, and has another peer, from which it
- * receives and to which it writes. */
+/* a's queue has peer_dead and is reset: the mark is gone, and the queue receives from its new peer and writes to it. */
 static void reset_behind_death(void)
 {
 	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
@@ -187,7 +187,7 @@ static void reset_behind_death(void)
 	CHECK(!shca_post_send(p, &write, &bad_send) && completion(cq) == IBV_WC_SUCCESS);
 }
 
-/* Whoever cleans up after a reaper goes on with what that was at, before the reaper's slot has another user. */
+/* b dies while it reaps c. The reaper of b also completes the reaping of c, before the slot of b is free. */
 static void reaper_dies(void)
 {
 	struct rig *of_b[2] = {&b, &c}, *of_a[2] = {&a, &b};
@@ -214,8 +214,7 @@ static void post_task_receive(struct ibv_qp *qp)
 	CHECK(!shca_exp_post_task(a.ctx, &task, &bad));
 }
 
-/* A queue was told that its peer has died, and has nothing to send that could fail: receives that are posted
- * later are flushed, too. */
+/* A queue has peer_dead and no send request that could fail: receives that are posted later are flushed, too. */
 static void posted_behind_death(void)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
@@ -254,7 +253,8 @@ static void *posts_read(void *arg)
 	return NULL;
 }
 
-/* The responder was found, then its process was reaped: a dead process refuses nothing, its death is the status. */
+/* The executor has found the responder, and then the responder's process is reaped: the request completes with
+ * IBV_WC_RETRY_EXC_ERR, not with an access error for the regions that are gone. */
 static void responder_reaped(void)
 {
 	struct rig *who[2] = {&b, &c};
@@ -290,7 +290,7 @@ static void *takes_away(void *arg)
 	return NULL;
 }
 
-/* b runs a's queue, which reads c's region: c waits for b before it takes the region away. */
+/* b executes a's queue, which reads c's region: ibv_dereg_mr of c waits for b. */
 static void third_party_reads(void)
 {
 	struct ibv_exp_send_wr *bad;
@@ -311,7 +311,7 @@ static void third_party_reads(void)
 	pthread_t executor = begin(runs, p);
 	rig_await(&hold.held, 1);
 	pthread_t taker = begin(takes_away, from);
-	naps(100);		/* until it waits: nothing tells when */
+	naps(100);		/* until shca_dereg_mr waits; no failpoint reports that */
 	if (atomic_load(&taken_away))
 		FAIL("a region was taken away while somebody read it for a third");
 	let_go();
@@ -320,7 +320,8 @@ static void third_party_reads(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
-/* Who has locked a's queue and not begun with it is stopped: a's poller runs it, whichever of its queues have gone meanwhile. */
+/* b has locked a's queue and is stopped before it executes a request: a's poller steals the lock and executes the queue,
+ * although other queues of a's have been destroyed meanwhile. */
 static void poller_steals(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -343,7 +344,7 @@ static void poller_steals(void)
 	joined(executor);
 }
 
-/* As runs, in a thread that has no memory for its list of queues: it runs them where it stands. */
+/* As runs, in a thread that has no memory for its list of queues and executes each queue within shca_kick. */
 static void *runs_without_memory(void *arg)
 {
 	struct shca_thread *thr = shca_thread_get(b.m);
@@ -365,8 +366,8 @@ static void *polls(void *arg)
 	return NULL;
 }
 
-/* Who has locked a's queue, and has no memory to note it, finds that a has stolen it meanwhile, and is
- * running it: he does not. */
+/* b has locked a's queue and has no memory to list it. Meanwhile a has stolen the lock and executes the queue:
+ * b must not execute it. */
 static void thief_runs_it(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -410,8 +411,8 @@ static void *to_error(void *arg)
 	return NULL;
 }
 
-/* b runs c's SEND, whose data are not there: the receive comes back. Meanwhile a's queue has gone into error, and been flushed:
- * that receive is flushed as well. */
+/* b executes c's SEND to a, whose data cannot be read: the receive is put back. Meanwhile a's queue has gone to ERR and been
+ * flushed: the receive that was put back is flushed, too. */
 static void comes_back_late(void)
 {
 	struct ibv_exp_send_wr *bad;
@@ -434,14 +435,14 @@ static void comes_back_late(void)
 	atomic_store(&rig_sh(p)->enabled, 1);
 	pthread_t executor = begin(runs, p);
 	rig_await(&hold.held, 1);
-	/* it waits for b */
+	/* the transition to ERR waits for b */
 	pthread_t modifier = begin(to_error, q);
 	for (int i = 0; !atomic_load(&rig_sh(q)->fail); i++, rig_nap())
 		CHECK(i < 20000);
 	let_go();
 	joined(executor);
 	joined(modifier);
-	/* without a poll: who sleeps until a completion comes does not poll */
+	/* no ibv_poll_cq: a program that sleeps until a completion event does not poll */
 	for (int i = 0; !shca_cq_count(shca_thread_get(a.m), shca_user_cq_of(cq)->sh); i++, rig_nap())
 		if (i > 20000)
 			FAIL("a receive that came back is not flushed");
@@ -459,8 +460,8 @@ static void post_wait(struct ibv_qp *qp, struct ibv_cq *what, int count)
 	CHECK(!shca_exp_post_send(qp, &wait, &bad));
 }
 
-/* b runs a's queue, and dies between a request's completion and its end; a has polled the completion, and filled the queue again:
- * the request's place is still its own, and whoever comes after b ends it. */
+/* b executes a's queue and dies between the completion of a request and the end of its execution. a has polled the completion
+ * and filled the queue again: the place of the request is not used again before the next executor has ended it. */
 static void filled_again(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -499,8 +500,8 @@ static void *takes_left(void *arg)
 	return NULL;
 }
 
-/* b takes out the number of a's queue, which somebody has left over, and dies before it locks the queue: nobody but the
- * reaper comes to it any more. */
+/* b takes the number of a's queue out of `left` and dies before it locks the queue: only the reaper of b
+ * executes the queue then. */
 static void taken_out(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -532,8 +533,8 @@ static void *posts_exp(void *qp)
 	return NULL;
 }
 
-/* b is on the way with a message (SEND, or RDMA WRITE with immediate) for a, whose queue goes into error meanwhile, and whose
- * first receive is flushed: the message is not for the second. */
+/* b executes a SEND or an RDMA WRITE with immediate to a. Meanwhile a's queue goes to ERR, and the first receive is flushed: the
+ * message must not take the second receive. */
 static void passes_over(enum ibv_exp_wr_opcode op)
 {
 	struct ibv_recv_wr *bad_recv;
@@ -581,8 +582,8 @@ static void write_passes_over(void)
 	passes_over(IBV_EXP_WR_RDMA_WRITE_WITH_IMM);
 }
 
-/* b's message has failed a's queue, and b dies when it has flushed its receive, whose completion a has polled by then:
- * that does not come again. */
+/* A request of b has taken a's queue to ERR, and b dies behind the flush of the queue's receive. a has polled that completion:
+ * it must not come a second time. */
 static void flushed_once(void)
 {
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
@@ -620,8 +621,8 @@ static void in_error(const char *whose, struct ibv_qp *qp)
 		     atomic_load(&sh->qp_state), atomic_load(&sh->gate));
 }
 
-/* b runs a's queue, whose request c refuses, and dies while it fails c's queue (passes: 0), or a's (1): whoever comes after it
- * does the rest of that. */
+/* b executes a's queue, whose request c refuses, and dies while it takes c's queue to ERR (passes: 0), or a's (1): the reaper of
+ * b completes both transitions. */
 static void dies_failing(int passes)
 {
 	struct ibv_exp_send_wr *bad;
@@ -659,7 +660,8 @@ static void dies_failing_own(void)
 	dies_failing(1);
 }
 
-/* A completion kicks two queues that wait for it. Between the two the first one waits anew: the next completion kicks it. */
+/* A completion kicks two queues that wait for it. Between the two kicks the first queue waits for one more completion: that
+ * completion must kick it. */
 static void waits_anew(void)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
@@ -697,7 +699,8 @@ static struct ibv_qp *shares(struct rig *r, struct ibv_cq *cq, struct ibv_srq *s
 	return qp;
 }
 
-/* Two are about to take the same receive of a shared queue: who does not get it takes the next one, and passes over none. */
+/* Two executors are about to take the same receive of an SRQ: the one that does not get it takes the next
+ * receive, and skips none. */
 static void takes_in_order(void)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -734,7 +737,7 @@ static void *destroys(void *arg)
 	return NULL;
 }
 
-/* A message finds its XRC shared receive queue being destroyed: it takes no receive there, and fails. */
+/* A message to an XRC SRQ that is being destroyed takes no receive and fails. */
 static void srq_goes(void)
 {
 	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
@@ -773,8 +776,8 @@ static void srq_goes(void)
 
 /* ---- DC ---------------------------------------------------------------------------------------------------------------- */
 
-/* A process that runs another's DC initiator dies before it has told the target of a wrong key: who runs
- * the queue next tells it. */
+/* c executes a's DC initiator and dies before it has raised the event of a wrong key at the target: the next executor
+ * of the queue raises it. */
 static struct ibv_qp *initiator;
 
 static void *runs_initiator(void *arg)
@@ -820,7 +823,7 @@ static void key_violation(void)
 	CHECK(!ibv_wr_complete(ex));
 	CHECK(atomic_load(&to->dc_violations) == 1 && !shca_qp_unread(to));
 	CHECK(!shca_arm_dct(dct) && !shca_qp_unread(to));
-	/* as if nobody had run it so far; the helper thread may be at it */
+	/* as if the queue had not been executed; the helper thread may execute it meanwhile */
 	for (int quiet = 0; quiet < 20; rig_nap())
 		quiet = atomic_exchange(&sh->due, 0) ? 0 : quiet + 1;
 	atomic_store(&sh->rnr_since, 0);
@@ -832,11 +835,11 @@ static void key_violation(void)
 	for (int i = 0; !shca_qp_unread(to); i++, rig_nap())
 		if (i > 20000)
 			FAIL("nobody tells the target of the wrong key: %u are counted", atomic_load(&to->dc_violations));
-	/* c's thread is held for ever: its process is dead */
+	/* c's thread stays held: its process is dead */
 }
 
-/* b runs a's first request, leaves over what was posted since, and dies when a timer's time is stored and nobody knows of it.
- * The rest is run, and waits for a receive: it must not rely on that timer. */
+/* b executes a's first request, leaves the later ones to other executors, and dies when it has stored the expiry of a timer and
+ * not announced it. The next executor runs the rest, which waits for a receive: it must set a timer of its own. */
 static void leaves_over(void)
 {
 	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_RDMA_WRITE}, *bad;
@@ -865,13 +868,13 @@ static void leaves_over(void)
 	rig_await(&timer_set, 1);
 	shca_fabric_kill(b.m);
 	shca_reap(shca_thread_get(a.m), b.m->slot);
-	/* who polls looks for what was left over: not here */
+	/* no ibv_poll_cq, which would look for queues in `left` */
 	for (int i = 0; atomic_load(&rig_sh(p)->head) < 2; i++, rig_nap())
 		if (i > 10000)
 			FAIL("a queue relies on the timer of a dead process");
 	if (completion(cq) != IBV_WC_RNR_RETRY_EXC_ERR)
 		FAIL("a SEND without a receive does not end so");
-	/* b's thread is held for ever: its process is dead */
+	/* b's thread stays held: its process is dead */
 }
 
 static const struct rig_case cases[] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What operations cost as numbers grow, in counted steps: with twenty times as many objects beside it, an operation takes no
- * more of them. Steps are instructions (counted by the processor's trap flag, so they are the same on a busy machine) or,
- * where that is not to be had and for what wakes others, queues that are touched (failpoints of the library). And the lists
- * that other processes follow hold exactly what there is, whatever order it came and went in.
+ * The cost of operations as numbers grow, in counted steps: with twenty times as many objects beside it, an operation must take
+ * about as many steps. Steps are instructions (counted by the processor's trap flag, so the count does not depend on load) or,
+ * where the trap flag is not to be had and for operations that wake other queues, touched queues (failpoints of the library).
+ * The lists that other processes follow must hold exactly the existing objects, in whatever order these came and went.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -17,8 +17,8 @@
 
 static struct rig r;
 static _Atomic uint64_t touched;
-static _Thread_local uint64_t touched_here;	/* by this thread: what timers touch meanwhile is not counted */
-/* The helper thread runs no timers while `hold` is set; it says so in `held`. */
+static _Thread_local uint64_t touched_here;	/* queues that this thread has touched; the timers' thread is not counted */
+/* The helper thread runs no timers while `hold` is set; it sets `held` when it has stopped. */
 static _Atomic uint32_t hold, held;
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
@@ -93,19 +93,12 @@ static struct ibv_qp *queue(struct ibv_cq *cq, struct ibv_srq *srq, uint32_t fla
 
 static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 {
-	struct ibv_qp *end[2] = {a, b};
-
-	for (int i = 0; i < 2; i++) {
-		struct rig_path p = {
-			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-		rig_rtr(end[i], &p);
-		rig_rts(end[i], &p);
-	}
+	rig_connect(a, b, &(struct rig_path){.timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1});
 }
 
 enum { FEW = 20, MANY = 20 * FEW };
 
-/* Steps of an operation among few and among many. */
+/* Prints the steps of an operation among few and among many objects; fails if the second number is too large. */
 static void compare(const char *what, uint64_t few, uint64_t many)
 {
 	printf("%-48s %7lu %7lu\n", what, (unsigned long)few, (unsigned long)many);
@@ -190,7 +183,7 @@ static void destroy(struct thing *t)
 	memset(t, 0, sizeof(*t));
 }
 
-/* One more is made, and the oldest destroyed, among n. */
+/* Makes one more object and destroys the oldest, among n. */
 static void among(enum kind kind, int n, uint64_t *made, uint64_t *destroyed)
 {
 	static struct thing things[MANY + 2];
@@ -198,7 +191,7 @@ static void among(enum kind kind, int n, uint64_t *made, uint64_t *destroyed)
 
 	for (int i = 0; i < n; i++)
 		make(&things[i], kind, cq);
-	/* the allocators of fabric and process now and then do more: the cheapest of several counts */
+	/* the allocators of fabric and process now and then do more work: the minimum of several runs counts */
 	*made = *destroyed = UINT64_MAX;
 	for (int i = 0; i < 8; i++) {
 		count_begin();
@@ -242,7 +235,7 @@ static void post(struct ibv_srq *srq, int n)
 	CHECK(!shca_post_srq_recv(srq, recv, &bad));
 }
 
-/* The next requests that complete are those of senders first, first + 1, ...; the others wait. */
+/* Fails unless exactly the requests of senders first, first + 1, ... complete, n of them. */
 static void come(struct ibv_cq *cq, uint64_t first, int n)
 {
 	struct ibv_wc wc;
@@ -258,7 +251,8 @@ static void come(struct ibv_cq *cq, uint64_t first, int n)
 		FAIL("%d receives for more than %d senders: sender %lu, status %d", n, n, (unsigned long)wc.wr_id, wc.status);
 }
 
-/* n senders wait for receives of one SRQ. What a receive costs; and each is for whoever waits longest and can use it. */
+/* n senders wait for receives of one SRQ. Counts the queues that posting a receive touches; each receive must go to the sender
+ * that waits longest and can use it. */
 static void stalled(int n, uint64_t *one, uint64_t *several)
 {
 	static struct ibv_qp *qp[MANY][2];
@@ -279,7 +273,7 @@ static void stalled(int n, uint64_t *one, uint64_t *several)
 		struct ibv_send_wr send = {.wr_id = (uint64_t)i, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 		CHECK(!shca_post_send(qp[i][0], &send, &bad));
 	}
-	/* its timers would give the receives to others */
+	/* the helper thread's timers would give the receives to other senders */
 	rig_await(&held, 1);
 	post(srq, 1);
 	come(scq, 0, 1);
@@ -291,7 +285,7 @@ static void stalled(int n, uint64_t *one, uint64_t *several)
 	post(srq, 4);
 	*several = touched - before;
 	come(scq, 2, 4);
-	/* the next two fail, and stand there still: what they cannot use is the third's */
+	/* the next two senders go to ERR and stay on the list: their receives must go to the third */
 	atomic_store(&hold, 0);
 	for (int i = 6; i < 8; i++) {
 		CHECK(!shca_modify_qp(qp[i][0], &error, IBV_QP_STATE));
@@ -308,8 +302,8 @@ static void stalled(int n, uint64_t *one, uint64_t *several)
 	CHECK(!shca_destroy_srq(srq) && !shca_destroy_cq(scq) && !shca_destroy_cq(rcq));
 }
 
-/* n senders wait for receives of one SRQ and are destroyed, but for the last. What one of them costs, and how many queues are
- * touched for all; and the next receive is for the one that is left. */
+/* n senders wait for receives of one SRQ, and all but the last are destroyed. Returns the steps of one destruction; *all: queues
+ * touched by all of them. The next receive must go to the last sender. */
 static uint64_t stalled_go(int n, uint64_t *all)
 {
 	static struct ibv_qp *qp[MANY][2];
@@ -366,8 +360,8 @@ static void wake(void)
 		     (unsigned long)several[1]);
 }
 
-/* A region goes, and the receives that were posted into it are not even looked at: they cannot be read meanwhile. What lands
- * in them fails, and the memory is as it was. */
+/* Deregisters a region into which receives are posted, which cannot be read meanwhile: ibv_dereg_mr must not look at receives. A
+ * message that takes one of them fails, and the memory is unchanged. */
 static void deregister(int n, uint64_t *took)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 1024, .max_sge = 1}};
@@ -387,7 +381,7 @@ static void deregister(int n, uint64_t *took)
 	connect_both(a, b);
 	for (int i = 0; i < n; i++)
 		CHECK(!shca_post_srq_recv(srq, &recv, &bad_recv));
-	/* one that goes beside it changes nothing */
+	/* deregistering another region changes nothing */
 	CHECK((other = shca_reg_mr(r.pd, mem, 4096, (uintptr_t)mem, 0)) && !shca_dereg_mr(other));
 	CHECK(!shca_post_send(a, &send, &bad));
 	while (there < 2 && shca_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
@@ -416,7 +410,7 @@ static void deregister(int n, uint64_t *took)
 
 /* ---- completions --------------------------------------------------------------------------------------------------------- */
 
-/* n queues wait on a CQ, and no more. What a completion costs then. */
+/* n queues have waited for a completion of a CQ. Returns the steps of a completion after that. */
 static uint64_t once_waited_on(int n)
 {
 	static struct ibv_qp *qp[MANY];
@@ -443,7 +437,7 @@ static uint64_t once_waited_on(int n)
 		uint64_t took = count_end();
 		least = took < least ? took : least;
 		CHECK(shca_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
-		/* the first one was what all of them waited for */
+		/* all queues waited for the first completion */
 		for (int k = 0; !i && k < n; k++)
 			CHECK(shca_poll_cq(own, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	}
@@ -453,8 +447,9 @@ static uint64_t once_waited_on(int n)
 	return least;
 }
 
-/* n queues wait for completions of a CQ that come later, each for another one. What a completion costs meanwhile, a WAIT more,
- * and a queue that waits and goes. The last of them wait for what has come: those run, and no other. */
+/* n queues wait for completions of a CQ that come later, each for another one. Steps of a completion meanwhile, of one
+ * more WAIT, and of destroying a queue that waits. Then completions come up to the middle: each must run the queue that
+ * waits for it, and no other. */
 struct waiting {
 	uint64_t completion, wait, gone;
 };
@@ -523,7 +518,7 @@ static void later(void)
 
 /* ---- timers ------------------------------------------------------------------------------------------------------------ */
 
-/* n queues have nobody who answers, and a timer each. What one more costs. */
+/* n queues have a peer that does not respond, and a timer each. Returns the steps of one more such queue. */
 static uint64_t timers(int n)
 {
 	static struct ibv_qp *qp[MANY + 8];
@@ -572,7 +567,7 @@ static void regions(void)
 
 enum { QUEUES = 128, DEPTH = 1024 };
 
-/* KiB of the fabric for each of QUEUES more queues of DEPTH. */
+/* Returns KiB of the fabric for each of QUEUES more queues of depth DEPTH. */
 static double footprint(uint32_t before)
 {
 	return (double)(rig_chunks(r.m, r.m->slot) - before) * (SHCA_CHUNK / 1024.0) / QUEUES;
@@ -599,7 +594,7 @@ static void memory(void)
 	for (int i = 0; i < QUEUES; i++)
 		CHECK(!shca_post_recv(qp[i], &recv, &bad_recv) && !shca_exp_post_send(qp[i], &nop, &bad));
 	double used = footprint(before);
-	/* of one segment each, and their completions */
+	/* requests and receives of one segment each, and their completions */
 	double asked = DEPTH * (double)(128 + 64 + 2 * sizeof(struct shca_cqe)) / 1024;
 	printf("a queue of depth %d: %.1f KiB idle, %.1f KiB in use, %.1f asked for\n", DEPTH, idle, used, asked);
 	if (idle > 4 || used > 1.25 * asked)

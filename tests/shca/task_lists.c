@@ -29,14 +29,7 @@ static struct ibv_qp *queue(uint32_t flags, struct ibv_cq *scq)
 
 static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 {
-	struct ibv_qp *end[2] = {a, b};
-
-	for (int i = 0; i < 2; i++) {
-		struct rig_path p = {
-			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-		rig_rtr(end[i], &p);
-		rig_rts(end[i], &p);
-	}
+	rig_connect(a, b, &(struct rig_path){.timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1});
 }
 
 static struct ibv_exp_send_wr send_nop(uint64_t id)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Third parties: a process that dies, stops, or has its descriptors closed, beside those that it has nothing to do with, or
- * in the middle of a queue that it runs for another.
+ * Third parties: a process dies, stops, or loses its descriptors, beside processes that it has no connection with, or while it
+ * executes a queue of another process.
  *
- *     A    the one that must go on
- *     B    its peer
- *     X    the third party; D, if there is one, dies for X
+ *     A  the process that must go on
+ *     B  its peer
+ *     X  the third party; D, if there is one, dies for X
  *
- * Each case says which of today's promises it holds to; docs/shca-engine.md, "Who watches whom".
+ * Each case names the promise that it checks; docs/shca-engine.md, "Who watches whom".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,7 +38,7 @@ static struct stage {
 static int role;
 static const struct test *test;
 
-/* What happens to X, and where. */
+/* The failpoint at which X dies or stops. */
 static const char *where;
 static int what;
 
@@ -46,13 +46,14 @@ struct test {
 	const char *name, *where;
 	int what;
 	void (*play[ROLES])(struct rig *r);
-	const char *then;		/* not there, but at the next one of these */
-	bool proxy;			/* nobody may use process_vm_* */
+	const char *then;		/* a failpoint: X stops there when it first passes it behind `where`; NULL: X
+					 * stops at `where` */
+	bool proxy;			/* process_vm_readv and _writev are refused to all processes */
 	bool no_receive;		/* A's request is a SEND that B has no receive for */
 	const char *death_ms;
 };
 
-/* X is in A's queue: what A had posted when X came, and X's work waits for A to post more. */
+/* X executes A's queue: notes how much A had posted by then, and waits until A posts more. */
 static void watch_the_owner(const char *name, const struct shca_qp *qp)
 {
 	static uint64_t last;
@@ -138,8 +139,8 @@ static void *memory(struct rig *r, size_t n, struct ibv_mr **mr)
 
 /* ---- a queue of A's in the hands of X --------------------------------------------------------------------------- */
 
-/* A: WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no receive.
- * X, which is connected to nobody, sends the datagram, so it is X that finds the queue runnable. */
+/* A: a WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no
+ * receive. X, which has no connection, sends the datagram, so X executes the queue. */
 static void waits_for_x(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL), *wcq = rig_cq(r, 16, NULL);
@@ -178,14 +179,15 @@ static void waits_for_x(struct rig *r)
 	/* X has stored no part of the last line, so it is written again */
 	if (wc.status != (test->no_receive ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_SUCCESS))
 		FAIL("the request: %s", ibv_wc_status_str(wc.status));
-	/* who is stopped inside of what is to be destroyed has to leave it */
+	/* X is stopped within the objects that are to be destroyed, and must leave them */
 	kill(st->pid[X], SIGCONT);
 	atomic_store(&st->done, 1);
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(u) && !shca_destroy_cq(cq) && !shca_destroy_cq(wcq) && !shca_dereg_mr(mr) &&
 	      !shca_dereg_mr(umr));
 }
 
-static void is_written_to(struct rig *r)
+/* B: A writes to its memory until `done` is `until`. checks: the bytes are A's in the end. */
+static void written_to(struct rig *r, uint32_t until, bool checks)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
 	struct ibv_qp *t = new_queue(r, cq, IBV_QPT_RC, 0);
@@ -198,10 +200,20 @@ static void is_written_to(struct rig *r)
 	meet(3);
 	up(t, st->t[A]);
 	meet(6);
-	rig_await(&st->done, 1);
-	if (!test->no_receive && rig_check(buf, LARGE, 5) >= 0)
+	rig_await(&st->done, until);
+	if (checks && rig_check(buf, LARGE, 5) >= 0)
 		FAIL("A's WRITE: byte %ld is wrong", rig_check(buf, LARGE, 5));
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));
+}
+
+static void is_written_to(struct rig *r)
+{
+	written_to(r, 1, !test->no_receive);
+}
+
+static void is_written_to_until(struct rig *r)
+{
+	written_to(r, 2, false);
 }
 
 static void sends_datagram(struct rig *r)
@@ -284,26 +296,9 @@ static void runs_what_there_was(struct rig *r)
 		     (unsigned long)st->posted);
 }
 
-static void is_written_to_until(struct rig *r)
-{
-	struct ibv_cq *cq = rig_cq(r, 16, NULL);
-	struct ibv_qp *t = new_queue(r, cq, IBV_QPT_RC, 0);
-	struct ibv_mr *mr;
-	char *buf = memory(r, LARGE, &mr);
-
-	st->t[B] = t->qp_num;
-	st->addr = (uintptr_t)buf;
-	st->rkey = mr->rkey;
-	meet(3);
-	up(t, st->t[A]);
-	meet(6);
-	rig_await(&st->done, 2);
-	CHECK(!shca_destroy_qp(t) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));
-}
-
 /* ---- X is stopped inside a SEND of its own ---------------------------------------------------------------------- */
 
-/* A takes away what it likes meanwhile, and its timers run, though D, which it is connected to, has died. */
+/* Meanwhile A destroys its own objects, and its timers run, though its peer D has died. */
 static void goes_on(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL), *dcq = rig_cq(r, 16, NULL);
@@ -328,7 +323,7 @@ static void goes_on(struct rig *r)
 		free(p);
 	}
 	kill(st->pid[D], SIGKILL);
-	/* B posts no receive: this ends by its timer, which the cleaning up after D must not starve */
+	/* B posts no receive: the SEND fails by its timer, which the reaping of D must not delay for ever */
 	CHECK(!shca_post_send(t, &wr, &bad));
 	completes(cq, IBV_WC_RNR_RETRY_EXC_ERR, "a SEND to B, who posts no receive,");
 	CHECK(!shca_post_send(d, &wr, &bad));
@@ -338,8 +333,8 @@ static void goes_on(struct rig *r)
 	atomic_store(&st->done, 1);
 }
 
-/* X is stopped where it may be inside anybody's objects, D dies with a member's memory, and nobody looks but the one who joins:
- * it cannot finish with D, and becomes a member nevertheless. */
+/* X is stopped where it may be using any member's objects, D dies with memory of a member, and only a process that joins looks
+ * for deaths: it cannot complete the reaping of D, and becomes a member nevertheless. */
 static void joins_beside(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
@@ -419,35 +414,11 @@ static void is_killed(struct rig *r)
 
 /* ---- a DC target dies ----------------------------------------------------------------------------------------------- */
 
-#define DC_KEY 77u
-
 static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,
-					.recv_cq = cq, .srq = srq};
-	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
-					 .dc_init_attr = {.dc_type = srq ? MLX5DV_DCTYPE_DCT : MLX5DV_DCTYPE_DCI}};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-				   .path_mtu = IBV_MTU_4096, .ah_attr = {.dlid = SHCA_LID, .port_num = 1}, .timeout = 14,
-				   .retry_cnt = 7, .rnr_retry = 7};
+	struct ibv_qp *qp = rig_dc_qp(r, cq, srq, IBV_QP_EX_WITH_SEND);
 
-	if (srq) {
-		dv.dc_init_attr.dct_access_key = DC_KEY;
-	} else {
-		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = IBV_QP_EX_WITH_SEND;
-		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1, .max_inline_data = 16};
-	}
-	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
-	CHECK(qp && !shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (srq ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
-	attr.qp_state = IBV_QPS_RTS;
-	attr.max_rd_atomic = 1;
-	if (!srq)
-		CHECK(!shca_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					      IBV_QP_MAX_QP_RD_ATOMIC));
+	rig_dc_ready(qp, srq != NULL);
 	return qp;
 }
 
@@ -460,7 +431,7 @@ static enum ibv_wc_status dc_send(struct ibv_qp *qp, struct ibv_cq *cq, struct i
 	ibv_wr_start(ex);
 	ex->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_send(ex);
-	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[B], DC_KEY);
+	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[B], RIG_DC_KEY);
 	ibv_wr_set_inline_data(ex, &word, sizeof(word));
 	CHECK(!ibv_wr_complete(ex));
 	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
@@ -485,7 +456,7 @@ static void sends_to_the_dead(struct rig *r)
 		if ((status = dc_send(qp, cq, ah)))
 			FAIL("message %d to B, who lives: %s", i, ibv_wc_status_str(status));
 	kill(st->pid[B], SIGKILL);
-	/* from the moment that the kernel has told it */
+	/* from the moment at which the kernel reports the death */
 	for (int i = 0; !shca_proc_dying(r->m, slot) && !shca_proc_gone(r->m, slot); i++, rig_nap())
 		if (i > 40000)
 			FAIL("nobody notices the death of B");
@@ -501,7 +472,7 @@ static void is_a_target(struct rig *r)
 	struct ibv_cq *cq = rig_cq(r, 64, NULL);
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 64, .max_sge = 1}};
 	struct ibv_srq *srq = shca_create_srq(r->pd, &attr);
-	/* in the fabric: nothing but the life word says that nobody is there */
+	/* in the fabric's memory: only the life word shows that the process is dead */
 	char *buf = shca_at(r->m->base, shca_mem_alloc(r->m, 4096));
 	struct ibv_mr *mr = shca_reg_mr(r->pd, buf, 4096, (uintptr_t)buf, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_sge sge = {(uintptr_t)buf, 64, mr->lkey};
@@ -544,7 +515,7 @@ static void exchange(struct rig *r, struct ibv_qp *qp, struct ibv_cq *cq, uint32
 	CHECK(!shca_dereg_mr(mr));
 }
 
-/* The application closes everything, and the numbers become those of its own files. */
+/* The program closes all descriptors, and files of its own get their numbers. */
 static void loses_descriptors(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random WAIT/ENABLE graphs against a reference interpreter.
+ * Random WAIT/ENABLE graphs against a reference interpreter. Every member has cross-channel queues, some of them managed, each
+ * connected to one queue of some member, and posts task lists on them; then it makes no more calls. A program is random: parts
+ * of it may never be able to run. The set of requests that complete is determined: the counts that requests wait for only grow,
+ * so there is one largest set. The interpreter finds that set; when the last post has returned, the engine must have completed
+ * it, and no other request.
  *
- * Every member has cross-channel queues, some of them managed, each connected to one queue of some member, and posts
- * task lists on them; then it does nothing. A program is random: it may well be that part of it can never run. What can
- * is determined: whatever a request waits for only grows, so there is one largest set of requests that complete. The
- * interpreter finds that set; when the last post has returned, the engine must have completed it, and nothing else.
- *
- * Each queue's requests are stamped: a fetch-and-add on one cell of the fabric, before the requests that others may wait
- * for. From the stamps is checked that nothing ran before what it depends on.
+ * Each queue's requests are stamped: a fetch-and-add on one cell of the fabric, before each request that other ones may wait
+ * for. The stamps show that no request ran before those that it depends on.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,22 +28,22 @@ enum op { G_STAMP, G_SEND, G_WRITE, G_NOP, G_WAIT, G_SEND_EN, G_RECV_EN, G_KINDS
 struct node {
 	enum op op;
 	bool signaled;
-	uint32_t cq;			/* WAIT: which, of the member's */
+	uint32_t cq;			/* WAIT: index of the member's CQ */
 	uint32_t target;		/* ENABLE: queue of the member */
-	uint64_t count;			/* absolute: what WAIT waits for, up to where ENABLE enables */
-	int32_t wr_count;		/* as it is posted */
+	uint64_t count;			/* absolute count: of completions that WAIT waits for, of requests that ENABLE enables */
+	int32_t wr_count;		/* the count in the work request, which may be relative */
 	bool en_last;
 	uint32_t list;			/* task list that posts it */
 };
 
-/* Where counts begin: WAITs for a CQ, ENABLEs of a queue. */
+/* The base of relative counts: of WAITs for a CQ, of ENABLEs of a queue. */
 struct index {
 	uint64_t base, most;
 };
 
 struct queue {
 	struct ibv_qp *qp;
-	uint32_t member, index, peer;	/* peer: of all */
+	uint32_t member, index, peer;	/* member; index in the member; peer: index of all queues */
 	bool managed_send, managed_recv;
 	uint32_t scq, rcq;		/* of the member's CQs */
 	struct node op[MAXOPS];
@@ -57,9 +56,9 @@ struct queue {
 	uint64_t enabled, recv_enabled;
 	/* results */
 	uint64_t *stamp;		/* by request */
-	uint64_t *payload;		/* what SENDs send: this queue's number, request's number */
+	uint64_t *payload;		/* the data of SENDs: number of the queue, number of the request */
 	uint64_t *inbox;		/* receives, 2 words each */
-	uint64_t *cell;			/* where the peer's WRITEs land */
+	uint64_t *cell;			/* the target of the peer's WRITEs */
 };
 
 struct cq {
@@ -108,7 +107,7 @@ static struct queue *queue_of(struct graph *g, uint32_t member, uint32_t i)
 	return NULL;
 }
 
-/* Requests of target that are posted when list is: all of its lists up to that one. */
+/* Returns the number of the target's requests (recv: receives) that are posted with its lists up to this one. */
 static uint64_t posted_by(const struct queue *t, uint32_t list, bool recv)
 {
 	uint64_t n = 0;
@@ -133,7 +132,7 @@ static void make_queue(struct graph *g, struct queue *q)
 		struct node *d = &q->op[i];
 		list += rig_below(&m->rng, 8) == 0 && list + 1 < m->lists;
 		*d = (struct node){.op = G_STAMP, .list = list, .signaled = rig_below(&m->rng, 3) == 0};
-		/* a stamp before each that others depend on: those stand at odd places */
+		/* requests that other ones depend on have odd places, with a stamp before each */
 		if (i & 1)
 			d->op = (enum op)(1 + rig_below(&m->rng, G_KINDS - 1));
 	}
@@ -143,7 +142,8 @@ static void make_queue(struct graph *g, struct queue *q)
 	}
 }
 
-/* What `count` means from here on (0: `all`): the base moves with the last of a group, to the largest of it. */
+/* Returns the absolute count of a relative one (0: `all`). The base moves with the last request of a group, to the
+ * largest count of the group. */
 static uint64_t count_on(struct index *x, int32_t count, uint64_t all, bool last)
 {
 	uint64_t to = count ? x->base + (uint64_t)count : all;
@@ -155,7 +155,7 @@ static uint64_t count_on(struct index *x, int32_t count, uint64_t all, bool last
 	return to;
 }
 
-/* WAITs and ENABLEs get their counts in the order in which they are posted, as these accumulate. */
+/* Gives WAITs and ENABLEs their counts, in the order in which they are posted, since relative counts accumulate. */
 static void make_counts(struct graph *g, struct gm *m)
 {
 	for (uint32_t list = 0; list < m->lists; list++)
@@ -180,7 +180,7 @@ static void make_counts(struct graph *g, struct gm *m)
 					d->op = G_NOP;
 					continue;
 				}
-				/* also what a later list posts, or nothing ever */
+				/* the count may need requests of a later list, or more than will ever be posted */
 				d->wr_count = (int32_t)rig_below(&m->rng, 8);
 				d->en_last = rig_below(&m->rng, 4);
 				d->count = count_on(recv ? &t->recv_index : &t->send_index, d->wr_count, posted, d->en_last);
@@ -190,7 +190,7 @@ static void make_counts(struct graph *g, struct gm *m)
 
 /* ---- the interpreter ---------------------------------------------------------------------------------------------- */
 
-/* Runs one request if it can. */
+/* Interpreter: runs the next request of the queue if it can. Returns whether it did. */
 static bool step(struct graph *g, struct queue *q)
 {
 	struct gm *m = &g->m[q->member];
@@ -296,7 +296,7 @@ static void make_graph(struct graph *g)
 		for (uint32_t k = 0; k < m->nq; k++, g->nq++)
 			g->q[g->nq] = (struct queue){.member = i, .index = k, .peer = NONE};
 	}
-	/* pairs, at random; the odd one out talks to itself */
+	/* connects random pairs of queues; a queue that is left over is connected to itself */
 	uint64_t *rng = &g->m[0].rng;
 	for (uint32_t i = 0; i < g->nq; i++) {
 		uint32_t left = 0, pick;
@@ -319,7 +319,7 @@ static void make_graph(struct graph *g)
 		make_queue(g, &g->q[i]);
 	for (uint32_t i = 0; i < g->n; i++)
 		make_counts(g, &g->m[i]);
-	/* one word for all, which every member registers: so it must be in the arena, where atomics are the CPU's */
+	/* one word, which every member registers: it must be in the arena, where atomics are instructions of the CPU */
 	g->clock = shca_buf_alloc(g->m[0].r.ctx, 8);
 	CHECK(g->clock);
 	*g->clock = 0;
@@ -466,7 +466,7 @@ static void *poster(void *arg)
 	pthread_barrier_wait(&g->start);
 	for (uint32_t list = 0; list < m->lists; list++) {
 		post_list(g, m, list, p);
-		/* pollers steal queues that others have locked */
+		/* pollers steal queues that other threads have locked */
 		for (uint32_t i = 0; g->pollers && i < m->ncq; i++)
 			while (shca_poll_cq(m->cq[i].cq, 1, &wc) > 0)
 				if (wc.status != IBV_WC_SUCCESS)
@@ -478,7 +478,7 @@ static void *poster(void *arg)
 
 /* ---- what must be ------------------------------------------------------------------------------------------------- */
 
-/* The stamp before request i: when it, at the earliest, ran. */
+/* Returns the stamp before request i: the request ran after that time. */
 static uint64_t stamp_before(const struct queue *q, uint32_t i)
 {
 	while (i && q->op[i].op != G_STAMP)
@@ -486,7 +486,7 @@ static uint64_t stamp_before(const struct queue *q, uint32_t i)
 	return q->stamp[i];
 }
 
-/* Completions in a member's CQ by requests whose preceding stamp is below `at`. */
+/* Returns the number of completions in a member's CQ of requests whose preceding stamp is below `at`. */
 static uint64_t completions_before(const struct graph *g, uint32_t member, uint32_t cq, uint64_t at)
 {
 	uint64_t n = 0;
@@ -517,8 +517,9 @@ static bool enabled_before(const struct graph *g, const struct queue *t, bool re
 	return false;
 }
 
-/* The posters have ended, but a helper thread may hold a queue that waits for receives, and run for them what they have
- * found locked. Until no more can run: the lock's release is what publishes clock, stamps and inboxes. */
+/* The posting threads have ended, but a helper thread may hold the lock of a queue that waits for receives, and execute
+ * the requests that the posting threads found locked. Returns when no more can run: the release of the locks publishes
+ * clock, stamps and inboxes. */
 static void settle(const struct graph *g)
 {
 	uint64_t end = vproc_now() + 10000000000ull;
@@ -576,7 +577,7 @@ static void check_queue(struct graph *g, struct queue *q, bool *seen, uint64_t c
 	}
 }
 
-/* Its receives hold its peer's SENDs, in order, once each. */
+/* Fails unless the queue's receives hold its peer's SENDs, in order, each once. */
 static void check_inbox(struct graph *g, struct queue *q)
 {
 	struct queue *p = &g->q[q->peer];

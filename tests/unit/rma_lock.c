@@ -398,7 +398,7 @@ Test(rma_hashed, index)
 	cr_assert((unsigned)__builtin_popcount(used) >= HDL_HASHED / 2);
 }
 
-/* ---- members whose progress an operation needs ------------------------------------------------------------------------------- */
+/* ---- members whose progress an operation needs --------------------------------------------------------------------- */
 
 /* A member, and the ways in which the members reach each other's memory. */
 static unsigned found_by(int size, bool maps, bool rdma, bool others_far)

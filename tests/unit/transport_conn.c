@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connection's state machine, explored from both sides, breadth first: every order in which two processes may want a
- * lane, propose, answer and refuse, over a network that loses, doubles and reorders, while one side may fail or die.
+ * The state machine of a connection, explored from both sides, breadth first: every order in which two processes may want a lane,
+ * propose, answer and refuse, over a network that loses, duplicates and reorders messages, while one side may fail or die.
  *
- * In every state that can be reached: queues go through their states in order, and nobody uses a lane that the peer cannot
- * receive from; and no side gives up while both live and nothing has failed but queues that can be replaced, whatever is late or
- * comes twice. From every one of them, when nothing more goes wrong: both sides come to the same lane, or both to none.
+ * In every state that can be reached: queues go through their states in order; no side uses a lane that the peer cannot receive
+ * from; no side gives up while both live and the only failures are queues that can be replaced, whatever is late or duplicated.
+ * From every state, when no more failures occur: both sides come to the same lane, or both to none.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -23,32 +23,34 @@ enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
 
 struct msg {
 	uint8_t what, to, kind, named, number;
-	uint8_t replacing, about;	/* about: number of the queues whose arrivals the sender reports */
+	uint8_t replacing, about;	/* about: number of the queues whose received messages the sender reports */
 };
 enum { NO_QUEUE = 0, INIT, RTR, RTS };
 struct side {
 	struct hdl_conn c;
-	uint8_t queue, queue_kind, queue_number;	/* state, kind and number of the queues that the actions have made */
+	uint8_t queue, queue_kind, queue_number;	/* made by the actions */
 	uint8_t up, dead, rtu;				/* rtu: number of the RTU that is on its way to this side; 0: none */
-	uint8_t posted;		/* number of the queues with requests that may have to be replayed; 0: none */
-	uint8_t taken;		/* number of the queues that were halted last, whose arrivals the peer is told */
+	uint8_t posted;		/* number of the queues that have posted messages which may have to be posted again; 0: none */
+	uint8_t taken;		/* number of the queues that stopped last; the received messages of these are
+				 * reported to the peer */
 };
 struct world {
 	struct side side[2];		/* 0 has the lower rank */
-	struct msg msg[FLIGHT];		/* sorted: the network keeps no order */
+	struct msg msg[FLIGHT];		/* messages under way, sorted: the network keeps no order */
 	uint8_t n, mishaps, ends, breaks;
 	uint8_t lost;			/* something has failed for good */
 };
 
-/* Setting of a run: the kinds that exist. */
+/* The parameters of a run. can: mask of kinds of queues. */
 struct setting {
 	unsigned can;
 	int plant;			/* 0: the machine as it is; else a bug */
 	int breaks;			/* how often queues break */
-	enum hdl_queue prefer[2];	/* the kind that each side prefers at present: limits are reached and left */
+	enum hdl_queue prefer[2];	/* the kind that each side prefers at present: limits on queues come into
+					 * force and cease */
 };
 
-static const char *broken;		/* the invariant that a state violates, or NULL */
+static const char *broken;		/* the rule that a state has violated, or NULL */
 static uint8_t told;			/* `about` of the message that is the event */
 
 /* A lane that needs no agreement. */
@@ -76,17 +78,17 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 		todo->n = 0;
 		return;
 	}
-	/* the refusal that comes twice ends the lane that came of it */
+	/* bug: a duplicated refusal ends the lane that was made after the first one */
 	if (s->plant == PLANT_REJ_AGAIN && e.what == HDL_CONN_REJ && c->state == HDL_CONN_READY)
 		e.kind = HDL_QUEUE_NONE;
-	/* a side that has not noticed the break does not answer a replacing REQ */
+	/* bug: a side that has not noticed the break does not answer the side that has */
 	if (s->plant == PLANT_AGAIN_READY && e.what == HDL_CONN_REQ && e.replacing && c->state == HDL_CONN_READY) {
 		todo->n = 0;
 		return;
 	}
 	if (s->plant == PLANT_AGAIN_TIE && e.what == HDL_CONN_REQ && e.replacing)
 		self.lower = false;
-	/* queues that are replaced have the number of those before */
+	/* bug: the new queues have the number of the broken ones */
 	if (s->plant == PLANT_AGAIN_NUMBER && e.what == HDL_CONN_BROKE && c->state == HDL_CONN_READY && c->up) {
 		hdl_conn_step(c, &self, &e, todo);
 		c->number--;
@@ -109,7 +111,7 @@ static int by_bytes(const void *a, const void *b)
 static void put(struct world *w, struct msg m)
 {
 	if (w->n == FLIGHT) {
-		/* the network may lose any message: here it loses the oldest; repetitions arrive again */
+		/* the network may lose any message, so the first one is dropped; a message that is repeated comes again */
 		memmove(w->msg, w->msg + 1, (FLIGHT - 1) * sizeof(m));
 		w->n--;
 	}
@@ -165,7 +167,7 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		MUST(s->queue == INIT && s->queue_kind == s->c.kind, "to RTR, but not from INIT");
 		s->queue = RTR;
 		s->queue_number = (uint8_t)s->c.number;
-		/* the arrivals are known now; the rest is replayed once */
+		/* the peer has reported the received messages: the other ones are posted again, once */
 		MUST(!s->posted || !s->c.replacing || s->posted == told,
 		     "a side is told what came by other queues than it had posted to");
 		s->posted = 0;
@@ -200,8 +202,8 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		MUST(!s->posted, "nobody knows what of the former queue came");
 		s->posted = by_address(s->c.kind) ? 0 : s->queue_number;
 		MUST(by_address(s->c.kind) || s->queue == RTS, "a lane is used that cannot send");
-		/* a peer that has failed or died since may not receive any more; one that has stopped this queue to
-		 * replace it will tell */
+		/* a peer that has failed or died since need not receive; a peer that has stopped this queue to replace it will
+		 * report what it received */
 		MUST(by_address(s->c.kind) || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
 		     (peer->c.replacing && peer->taken == s->queue_number),
 		     "a lane is used from which the peer cannot receive");
@@ -213,14 +215,15 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 	}
 }
 
-/* Actions that may fail. */
+/* Whether an action can fail. */
 static bool is_work(enum hdl_conn_do what)
 {
 	return what == HDL_CONN_MAKE || what == HDL_CONN_RENEW || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS ||
 	       what == HDL_CONN_SEND_RTU;
 }
 
-/* The number of the piece of work that fails in each event, counted from 1; 0: none does. And of those that are left. */
+/* first_fails: in each event, the number of the action that fails, counted from 1; 0: none. fails: how many
+ * actions remain until then. */
 static unsigned first_fails, fails;
 
 static void feed(const struct setting *set, struct world *w, int me, struct hdl_conn_event e)
@@ -237,7 +240,7 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 		if (is_work(todo.what[i]) && fails && !--fails) {
 			bool up = w->side[me].up;
 
-			/* HDL_CONN_DESTROY frees queues that were made in part */
+			/* DESTROY ends half-made queues */
 			if (todo.what[i] == HDL_CONN_MAKE || todo.what[i] == HDL_CONN_RENEW)
 				act(w, me, todo.what[i], &todo);
 			w->ends++;
@@ -269,7 +272,7 @@ static void deliver_rtu(const struct setting *set, struct world *w, int me)
 		feed(set, w, me, e);
 }
 
-/* A connection whose other end is gone breaks as soon as it is used. */
+/* A connection whose other end has no queue breaks at its first use. */
 static bool breaks(const struct world *w, int me)
 {
 	const struct side *s = &w->side[me], *peer = &w->side[!me];
@@ -277,14 +280,15 @@ static bool breaks(const struct world *w, int me)
 	return s->up && !by_address(s->queue_kind) && (peer->dead || !reachable(peer, s));
 }
 
-/* One that has a lane by DC or XRC and uses it is heard by a peer that has none. */
+/* A message by DC or XRC reaches a peer that has no lane. */
 static bool is_heard(const struct world *w, int me)
 {
 	return w->side[!me].up && !w->side[!me].dead && by_address(w->side[!me].c.kind) && !w->side[me].dead && !w->side[me].up;
 }
 
-/* Runs without further faults or changes of preference, first without traffic: a side with a lane by address may have nothing
- * to send; when it sends, the peer gets the lane, too. Returns NULL, or the defect of the final state. */
+/* From here on no failure occurs, and no side changes its preferred kind. The sides must come to rest without messages on the
+ * lane, since a side with a lane by address may have none to send; when it sends one, the peer must get a lane, too. Returns
+ * NULL, or the rule that the final state violates. */
 static const char *settle(const struct setting *set, struct world w)
 {
 	bool talk = false;
@@ -295,7 +299,8 @@ static const char *settle(const struct setting *set, struct world w)
 		while (w.n)
 			deliver(set, &w, take(&w, 0));
 		for (int me = 0; me < 2; me++) {
-			struct hdl_conn_event e = { .kind = w.side[!me].c.kind };	/* by which he is heard */
+			/* the lane by which the peer receives a message */
+			struct hdl_conn_event e = { .kind = w.side[!me].c.kind };
 
 			if (w.side[me].dead)
 				continue;
@@ -306,7 +311,7 @@ static const char *settle(const struct setting *set, struct world w)
 			if (w.side[!me].dead && w.side[me].c.state != HDL_CONN_FAILED)
 				e.what = HDL_CONN_LOST;
 			else if (talk && breaks(&w, me))
-				e.what = HDL_CONN_BROKE;	/* a side that sends nothing does not notice the break */
+				e.what = HDL_CONN_BROKE;	/* a side with nothing to send does not notice */
 			else if (talk && is_heard(&w, me))
 				e.what = HDL_CONN_RTU_SEEN;
 			else if (hdl_conn_waits(&w.side[me].c))
@@ -323,11 +328,11 @@ static const char *settle(const struct setting *set, struct world w)
 
 			if (w.side[0].dead || w.side[1].dead)
 				return NULL;
-			/* one that never wanted a lane learns that there is none when it does */
+			/* a side that never wanted a lane learns that there is none when it wants one */
 			if (a->state != b->state && (a->state == HDL_CONN_READY || b->state == HDL_CONN_READY ||
 						     (a->state != HDL_CONN_NONE && b->state != HDL_CONN_NONE)))
 				return "the sides end in different states";
-			/* each sends by its own, where that needs no agreement */
+			/* kinds without agreement: each side sends by its own kind */
 			if (a->state == HDL_CONN_READY && a->kind != b->kind && !(by_address(a->kind) && by_address(b->kind)))
 				return "the sides end with lanes of different kinds";
 			if (a->state == HDL_CONN_READY && !by_address(a->kind) && a->number != b->number)
@@ -389,7 +394,7 @@ static void found(struct search *s, const struct world *w)
 	s->slot[at] = (uint32_t)++s->n;
 }
 
-/* Everything that may happen next. */
+/* Adds the states that can follow `from`. */
 static void expand_once(struct setting *set, struct search *s, const struct world *from)
 {
 	struct world w;
@@ -469,7 +474,7 @@ static void expand(struct setting *set, struct search *s, const struct world *fr
 {
 	fails = first_fails = 0;
 	expand_once(set, s, from);
-	/* and so that the first, second or third piece of work fails */
+	/* the same with a failure of the first, second or third action */
 	for (first_fails = from->ends < ENDS ? 3 : 0; first_fails; first_fails--) {
 		fails = first_fails;
 		expand_once(set, s, from);
@@ -477,7 +482,7 @@ static void expand(struct setting *set, struct search *s, const struct world *fr
 	fails = 0;
 }
 
-/* With every pair of preferences from here on. */
+/* settle with each pair of preferred kinds. */
 static const char *settle_all(struct setting *set, const struct world *w)
 {
 	const char *wrong = NULL;
@@ -494,7 +499,7 @@ static const char *settle_all(struct setting *set, const struct world *w)
 	return wrong;
 }
 
-/* Returns how many states can be reached; *wrong: the defect of one of them, or NULL. */
+/* Returns the number of states that can be reached. *wrong: the rule that one of them violates, or NULL. */
 static size_t explore(struct setting *set, const char **wrong)
 {
 	struct search s = { .n = 0 };
@@ -521,7 +526,7 @@ static size_t explore(struct setting *set, const char **wrong)
 	return n;
 }
 
-/* With every set of kinds; returns how many states were seen, or stops at the first that is wrong. */
+/* Explores with every set of kinds. Returns the number of states; stops at the first violation. */
 static size_t explore_all(int plant, const char **wrong, unsigned *can)
 {
 	static const unsigned cans[] = { RC, DC, XRC, RC | DC, RC | XRC, XRC | DC, RC | XRC | DC };
@@ -529,7 +534,7 @@ static size_t explore_all(int plant, const char **wrong, unsigned *can)
 
 	*wrong = NULL;
 	for (unsigned i = 0; i < sizeof(cans) / sizeof(*cans) && !*wrong; i++) {
-		/* replacing does not depend on the kinds that exist: two breaks only where the exploration is quick */
+		/* replacing queues does not depend on the other kinds: two breaks where the exploration is short */
 		struct setting set = {.can = cans[i] | UD,
 				      .plant = plant,
 				      .breaks = cans[i] == RC ? 2 : !(cans[i] & HDL_QUEUE_ADDRESSED)};
@@ -551,7 +556,7 @@ Test(transport_conn, every_order_ends_well)
 	fflush(stdout);
 }
 
-/* The search can fail: it finds each of these. */
+/* The exploration finds each planted bug. */
 Test(transport_conn, planted_bugs_are_found)
 {
 	for (int plant = 1; plant < PLANTS; plant++) {
@@ -565,8 +570,8 @@ Test(transport_conn, planted_bugs_are_found)
 	fflush(stdout);
 }
 
-/* Limits may be met between the peer's naming a kind and its proposal of that: refused again it would name
- * another one, and so on. */
+/* A limit may come into force between the peer's naming of a kind and the proposal of that kind: if the peer refused the
+ * proposal, it would name another kind, and so on without end. */
 Test(transport_conn, a_kind_that_was_named_is_taken)
 {
 	struct hdl_conn_self self = { .can = RC | XRC, .prefer = HDL_QUEUE_XRC };
@@ -590,7 +595,7 @@ static bool does(const struct hdl_conn_todo *todo, enum hdl_conn_do what)
 	return false;
 }
 
-/* Steps whose want the exploration does not see, since a repetition, or the peer's own end, makes up for it. */
+/* Steps whose absence the exploration does not notice, since a repetition, or an action of the peer, makes up for it. */
 Test(transport_conn, single_steps)
 {
 	struct hdl_conn_self self = { .can = RC, .prefer = HDL_QUEUE_RC };

@@ -11,11 +11,11 @@
 
 #define RTO_NS 200000
 
-struct wire {			/* a datagram */
+struct wire {			/* a datagram under way */
 	uint32_t psn, ack;
 	uint64_t sack;
 	enum { ACK, DATA, PROBE } kind;
-	uint32_t value;			/* of DATA; the number of a probe, or of the one to which this is the answer */
+	uint32_t value;			/* of DATA: the packet's value; of a probe or an answer: the probe's number */
 	uint32_t share, base;
 	uint64_t due;
 };
@@ -34,7 +34,7 @@ static struct end ends[2];
 static uint64_t now;
 static double loss, duplicate, reorder;
 static uint64_t lost;
-static uint32_t share, base;	/* packets that acknowledgements grant; 0: no grant */
+static uint32_t share, base;	/* share and base that acknowledgements grant; 0: none */
 static uint64_t latency = 1000;
 
 static void transmit(struct end *e, struct wire w)
@@ -122,7 +122,7 @@ static void got(struct end *e, uint32_t value)
 {
 	cr_assert_eq(value, e->delivered, "packet %u is delivered when %u is expected", value, e->delivered);
 	e->delivered++;
-	/* an acknowledgement from inside a delivery must cover only received packets */
+	/* an acknowledgement from within a delivery must count the received packets rightly */
 	if (lrand48() % 4 == 0)
 		ack_now(e);
 }
@@ -250,7 +250,7 @@ Test(rel, heavy_loss_costs_no_long_waits, .timeout = 60)
 		one += now;
 		cr_expect_eq(ends[1].rel.duplicates, 0, "nothing goes again that has come");
 	}
-	/* Without loss 4.4 and 7.2 ms each. With waits that double until something is timed it is 92 and 1,347 ms. */
+	/* Without loss it takes 4.4 and 7.2 ms; with a timeout that doubles until a packet is timed, 92 and 1,347 ms. */
 	cr_expect_lt(both, 5 * 25000000, "%lu us", (unsigned long)both / 1000);
 	cr_expect_lt(one, 5 * 80000000, "%lu us", (unsigned long)one / 1000);
 }
@@ -279,7 +279,8 @@ Test(rel, nonsense_is_ignored)
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 99), HDL_REL_DUPLICATE);
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 100 + HDL_REL_WINDOW), HDL_REL_DUPLICATE, "beyond the window");
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 103, 0, &ops), 3);
-	/* an older acknowledgement arrives late, and selects a packet that is the first missing one by now */
+	/* a late older acknowledgement selects a packet that is the first missing one by now: it must not
+	 * be sent again for that */
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(&ends[0].rel, (void *)1);
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 105, 0, &ops), 2);
@@ -287,7 +288,7 @@ Test(rel, nonsense_is_ignored)
 	cr_expect(hdl_rel_idle(&ends[0].rel));
 }
 
-/* A packet that is held already is held once; a duplicate makes an acknowledgement due. */
+/* A duplicate of a held packet is dropped, and acknowledged soon. */
 Test(rel, doubled)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -300,7 +301,7 @@ Test(rel, doubled)
 	r->owed = 0;
 	cr_expect_eq(hdl_rel_receive(r, 102), HDL_REL_DUPLICATE);
 	cr_expect_geq(r->owed, HDL_REL_ACK_EVERY);
-	/* hdl_rel_clear returns sent packets to their pool and frees held ones */
+	/* the end: sent buffers return to their pool, and held packets are freed */
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(r, (void *)1);
 	hdl_rel_clear(r, &ops, free);
@@ -308,7 +309,7 @@ Test(rel, doubled)
 	cr_expect(hdl_rel_idle(r) && !r->early[102 % HDL_REL_WINDOW]);
 }
 
-/* A peer that computes is not flooded: the timeout doubles, and few packets go again each time. */
+/* A peer without progress is not flooded: the timeout doubles, and few packets are sent again each time. */
 Test(rel, silence_backs_off)
 {
 	struct hdl_rel_ops ops = ops_of(&ends[0]);
@@ -347,8 +348,8 @@ static void begin(uint32_t psn, uint32_t first)
 		hdl_rel_init(&ends[i].rel, psn, psn, RTO_NS, first);
 }
 
-/* Packets that were lost together, the last one with them, come again after one timeout; those that are lost again after the
- * answer to the probe that follows them. */
+/* Packets that were lost together, the last one included, are sent again after one timeout; those that are lost again, after the
+ * answer to the probe behind them. */
 Test(rel, one_probe_fills_all_holes)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -370,7 +371,7 @@ Test(rel, one_probe_fills_all_holes)
 	for (int i = 0; i < 8; i++) {
 		now += 2000;
 		run_net();
-		/* of the resent packets, every second one is lost again */
+		/* every other one of the packets that fill the holes arrives at first */
 		for (unsigned p = 0; i == 1 && p < nnet[1];) {
 			p++;
 			if (p < nnet[1] && net[1][p].kind == DATA)
@@ -385,8 +386,8 @@ Test(rel, one_probe_fills_all_holes)
 	forget_net();
 }
 
-/* A packet that is lost twice is resent as soon as a packet is acknowledged that was first sent behind it, without a probe or
- * a timeout. */
+/* A packet that is lost a second time counts as lost as soon as a packet that was sent for the first time behind it has arrived:
+ * without an answer to a probe, and without a timeout. */
 Test(rel, lost_again)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -429,8 +430,8 @@ static void wait_in_vain(struct hdl_rel *r, const struct hdl_rel_ops *ops, unsig
 		now = due;
 }
 
-/* A timeout that has grown returns to its first value once a probe is answered in time. A later answer does not count: the
- * peer has computed, or the network is slow. A resent packet gets a whole timeout. */
+/* A timeout that has grown is reset when a probe is answered in time. A late answer does not reset it: the peer has made no
+ * progress, or the network is slow. After a packet was sent again, a whole timeout runs. */
 Test(rel, backoff_is_forgotten)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -458,7 +459,7 @@ Test(rel, backoff_is_forgotten)
 	forget_net();
 }
 
-/* Time that packets take one way, when a sender can send one each microsecond, and 20 us are a round trip. */
+/* Returns the time that packets take to arrive one way, in ns. The sender can send one each microsecond; a way takes way_ns. */
 static uint64_t time_of(uint32_t packets, double l, uint64_t way_ns, long seed)
 {
 	struct hdl_rel_ops ops;
@@ -478,7 +479,7 @@ static uint64_t time_of(uint32_t packets, double l, uint64_t way_ns, long seed)
 			push(&ends[0]);
 		if (now % 50000 < 1000)
 			hdl_rel_timer(&ends[0].rel, now, &ops);
-		/* the receiver acknowledges when it has had nothing to do for a while */
+		/* the receiver acknowledges after a while without packets */
 		quiet = ends[1].rel.owed == seen ? quiet + 1 : 0;
 		seen = ends[1].rel.owed;
 		if (seen && quiet > 5)
@@ -503,8 +504,8 @@ Test(rel, bandwidth_with_loss, .timeout = 60)
 	}
 }
 
-/* A timed packet sets the timeout; not if its acknowledgement came after the timeout (Karn), nor if no thread looked at it in
- * time. */
+/* A timed packet sets the timeout. A packet that is acknowledged after its timeout does not (Karn), nor a packet whose
+ * acknowledgement the sender looked at late. */
 Test(rel, timeout_follows_the_round_trip)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -534,7 +535,7 @@ Test(rel, timeout_follows_the_round_trip)
 	cr_expect_gt(r->timeouts, 5);
 	hdl_rel_ack(r, r->next, 0, &ops);
 	cr_expect_lt(r->srtt_ns, 11000, "%u ns", r->srtt_ns);
-	/* doubled it stays, within bounds, until a packet is timed: the next one is */
+	/* the timeout stays doubled, within bounds, until a packet is timed: the next one is */
 	hdl_rel_timer(r, now, &ops);
 	cr_expect(hdl_rel_is_timed(r));
 	push(&ends[0]);
@@ -545,7 +546,7 @@ Test(rel, timeout_follows_the_round_trip)
 	hdl_rel_timer(r, now, &ops);
 	push(&ends[0]);
 	cr_expect_eq(hdl_rel_timer(r, now, &ops) - now, RTO_NS / HDL_REL_RTO_LESS);
-	/* a resent packet is no measure: the acknowledgement may be that of either transmission */
+	/* a packet that was sent again is not timed: which of the two was acknowledged is unknown */
 	hdl_rel_ack(r, r->next, 0, &ops);
 	r->timed = r->next;
 	push(&ends[0]);
@@ -558,7 +559,7 @@ Test(rel, timeout_follows_the_round_trip)
 	now += 10000;
 	hdl_rel_ack(r, r->next, 0, &ops);
 	cr_expect_eq(r->srtt_ns, was, "%u ns, before %u", r->srtt_ns, was);
-	/* the sender computes: it did not look */
+	/* the sender made no progress meanwhile */
 	hdl_rel_ack(r, r->next, 0, &ops);
 	r->timed = r->next;
 	push(&ends[0]);
@@ -568,7 +569,7 @@ Test(rel, timeout_follows_the_round_trip)
 	forget_net();
 }
 
-/* A network slower than the first timeout is learnt, and not taken for one that loses packets. */
+/* A network slower than the first timeout is timed, and not taken for one that loses packets. */
 Test(rel, slow_network, .timeout = 60)
 {
 	uint64_t t = time_of(5000, 0, 20000000, 1);
@@ -580,7 +581,8 @@ Test(rel, slow_network, .timeout = 60)
 	cr_expect_lt(t, 6000000000, "%lu us", (unsigned long)t / 1000);
 }
 
-/* The window: halved once for the losses of one window, not below its floor; doubled, then increased by one, while it limits. */
+/* The congestion window: halved once for all losses of one window, not below its floor; while it limits the sender, doubled,
+ * then increased by one. */
 Test(rel, congestion_window)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -612,7 +614,7 @@ Test(rel, congestion_window)
 		hdl_rel_ack(r, r->next, 0, &ops);
 	}
 	cr_expect(r->cwnd > HDL_REL_WINDOW / 2 && r->cwnd <= HDL_REL_WINDOW / 2 + 4, "%u", r->cwnd);
-	/* nothing waits for the window: it stays */
+	/* no packet waits for the window: it stays */
 	uint32_t was = r->cwnd;
 	for (int i = 0; i < 200; i++) {
 		push(&ends[0]);
@@ -629,7 +631,8 @@ Test(rel, congestion_window)
 	forget_net();
 }
 
-/* The peer's share: in force while something is in flight; a sender that begins has its base, and asks at the half of it. */
+/* The share that the peer grants is in force while packets are in flight. A sender that begins has the base, and asks for a
+ * share when half of it is in flight. */
 Test(rel, share)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -665,7 +668,7 @@ Test(rel, share)
 	forget_net();
 }
 
-/* Several packets at a time: all or none; a request beyond any window is refused. */
+/* Room for several packets at a time: for all of them or none. More than any window holds is not asked for. */
 Test(rel, room_for_several)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -679,7 +682,7 @@ Test(rel, room_for_several)
 	cr_expect_eq(r->probes, 0);
 	for (int i = 0; i < 5; i++)
 		push(&ends[0]);
-	/* at first half of a small window counts: the peer is asked, once, and then all of it does */
+	/* at first half of a small window is available: the peer is asked once, and then all of it is */
 	for (int i = 0; i < 2; i++)
 		cr_expect(hdl_rel_has_room_for(r, 19, &ops));
 	cr_expect(!hdl_rel_has_room_for(r, 20, &ops));
@@ -706,7 +709,7 @@ Test(rel, shares)
 				before = s;
 				if (!active || active > peers)
 					continue;
-				/* all that may be in flight fits, but where there are more peers than receives */
+				/* the shares of all peers fit into the receives, unless there are more peers than receives */
 				if (2 * peers <= pool / 4)
 					cr_assert_leq(s * active + first * (peers - active), pool - pool / 4, "%u of %u, pool %u",
 						      active, peers, pool);
@@ -716,7 +719,7 @@ Test(rel, shares)
 		}
 }
 
-/* How a dead peer differs from a peer that is slow to acknowledge. */
+/* The time of silence, by which a dead peer is told from one that is slow to acknowledge. */
 Test(rel, silence)
 {
 	struct hdl_rel_ops ops = ops_of(&ends[0]);
@@ -732,7 +735,7 @@ Test(rel, silence)
 	for (uint64_t t = 10 * s; t < 13 * s; t += s / 4)
 		hdl_rel_timer(r, t, &ops);
 	cr_assert_eq(hdl_rel_silence(r, 13 * s), 3 * s);
-	hdl_rel_ack(r, 0, 0, &ops);	/* it acknowledges nothing, but lives */
+	hdl_rel_ack(r, 0, 0, &ops);	/* the acknowledgement is of no packet, but shows that the peer lives */
 	cr_assert_eq(hdl_rel_silence(r, 13 * s), 0);
 	hdl_rel_timer(r, 14 * s, &ops);
 	cr_assert_eq(hdl_rel_silence(r, 14 * s + 5), 5);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Extended atomics (manual, appendix B): every size, operation and way to give operands, bit by bit against a model; then
- * several processes at once on the same memory, of mixed sizes, where an operation that is lost, torn or done twice changes the sums.
+ * several processes at once on the same memory, of mixed sizes, where an operation that is lost, torn or
+ * done twice changes the sums.
  *
  * atomics [operations per process [seed]]
  */

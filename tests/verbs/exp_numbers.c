@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The numbers that programs and their bindings rely on: a second record of the header's constants, and of the members' offsets. */
+/* The numbers that programs and their bindings rely on: a second record of the header's constants, and
+ * of the members' offsets. */
 #include <stddef.h>
 
 #define IS(name, value) _Static_assert((unsigned long long)(name) == (unsigned long long)(value), #name)
@@ -91,7 +92,7 @@ IS(IBV_EXP_TASK_RECV, 1);
 _Static_assert(sizeof(struct ibv_async_event) == 16 && offsetof(struct ibv_async_event, event_type) == 8,
 	       "struct ibv_async_event");
 /* A port's attributes under both their names. */
-#define SAME(member)                                                                                                           \
+#define SAME(member) \
 	_Static_assert(offsetof(struct ibv_exp_port_attr, member) == offsetof(struct ibv_exp_port_attr, port_attr.member),     \
 		       #member)
 SAME(state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device's short ways beside ibv_post_send's fast writes: one inline write built by ibv_wr_* (DC), and one inline
- * datagram. Both cache their destination: the very next request must notice that it has been destroyed or closed. And lists of ibv_wr_*
- * are posted as a whole or not at all.
+ * datagram. Both cache their destination: the very next request must notice that it has been destroyed or closed. And lists of
+ * ibv_wr_* are posted as a whole or not at all.
  */
 #include <endian.h>
 #include <infiniband/mlx5dv.h>

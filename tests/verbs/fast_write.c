@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Plain writes on queues of a thread domain (the device's shortest path), which cache their target: the very
- * next write must notice every right, region or queue that the target's owner takes away. And inline data that is longer than a WQE, while the
- * queue waits for receives.
+ * next write must notice every right, region or queue that the target's owner takes away. And inline data that is longer than a
+ * WQE, while the queue waits for receives.
  */
 #include <fcntl.h>
 #include <shca.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transports without acknowledgements. UD under injected faults: lost, doubled, late. UC: a message that the responder cannot take is
- * lost, and the requester gets no error. Each datagram's completion has the service level of its address handle.
+ * Transports without acknowledgements. UD under injected faults: lost, doubled, late. UC: a message that the responder cannot
+ * take is lost, and the requester gets no error. Each datagram's completion has the service level of its address handle.
  */
 #include <infiniband/verbs_exp.h>
 

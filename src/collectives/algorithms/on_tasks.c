@@ -78,7 +78,7 @@ static struct hdl_ref stamps(const struct operands *o, int i)
 	return hdl_ref(HDL_SP_DATA, ((size_t)i + 1) * o->stride - HDL_STAMPS);
 }
 
-static struct hdl_ref operand(const struct operands *o, int i)
+static struct hdl_ref tasks_operand(const struct operands *o, int i)
 {
 	return o->len ? hdl_ref(HDL_SP_DATA, (size_t)i * o->stride) : NOWHERE;
 }
@@ -104,14 +104,14 @@ static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const s
 	uint32_t put, arrivals[HDL_TREE_LINKS];
 	int to = p->v ? on_tasks_behind(s, p->up) : s->rank, n = 1 + p->children;
 	enum hdl_link link = p->v ? HDL_LINK_UP : HDL_LINK_SELF;
-	struct hdl_ref at = operand(o, p->v ? 1 + p->up : o->result);
+	struct hdl_ref at = tasks_operand(o, p->v ? 1 + p->up : o->result);
 
 	for (int c = 0; c < p->children; c++)
-		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->pass_bytes);
+		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, tasks_operand(o, 1 + c), o->pass_bytes);
 	if (n > 1)
-		put = hdl_gb_combine(b, to, link, at, operand(o, 0), o->len, o->stride, n, o->stamped);
+		put = hdl_gb_combine(b, to, link, at, tasks_operand(o, 0), o->len, o->stride, n, o->stamped);
 	else
-		put = hdl_gb_put(b, to, link, at, operand(o, 0), o->pass_bytes);
+		put = hdl_gb_put(b, to, link, at, tasks_operand(o, 0), o->pass_bytes);
 	for (int c = 0; c < p->children; c++)
 		hdl_gb_after(b, put, arrivals[c]);
 	if (p->v)
@@ -375,13 +375,13 @@ static struct hdl_graph *on_tasks_reduction(const struct hdl_shape *s, int root,
 	struct hdl_gb *b = hdl_gb_new("tree", s->fn, s->esize);
 	struct tree_pos p = tree_pos_of(s, root);
 	struct operands o = on_tasks_operands_of(s, &p);
-	struct hdl_ref result = operand(&o, o.result);
+	struct hdl_ref result = tasks_operand(&o, o.result);
 	uint32_t made;
 
 	if (!b)
 		return NULL;
 	hdl_gb_data(b, (size_t)(1 + o.result) * o.stride);
-	hdl_gb_encode(b, operand(&o, 0), hdl_ref(hdl_input(s), 0), s->bytes, o.len);
+	hdl_gb_encode(b, tasks_operand(&o, 0), hdl_ref(hdl_input(s), 0), s->bytes, o.len);
 	if (o.stamped)
 		hdl_gb_stamp(b, stamps(&o, 0), s->bytes, HDL_STAMPS);
 	made = on_tasks_up(b, s, &p, &o);

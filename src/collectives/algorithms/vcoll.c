@@ -56,7 +56,7 @@ static const struct host_block *in_of(const struct hdl_vcoll_run *r, int i)
 	return &r->in[r->nin > 1 ? i : 0];
 }
 
-static const struct host_block *out_of(const struct hdl_vcoll_run *r, int i)
+static const struct host_block *vcoll_out_of(const struct hdl_vcoll_run *r, int i)
 {
 	return &r->out[r->nout > 1 ? i : 0];
 }
@@ -207,11 +207,11 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 		for (int k = first; k < end; k++) {
 			int from = comm->local ? (me + k) % n : (me - k + n) % n;
 
-			before[k % WINDOW] = recv_block(b, from, SUB_DATA, out_of(r, from));
+			before[k % WINDOW] = recv_block(b, from, SUB_DATA, vcoll_out_of(r, from));
 		}
 	}
 	if (!comm->local && !a->in_place)
-		copy_own(b, r, out_of(r, me), in_of(r, me));
+		copy_own(b, r, vcoll_out_of(r, me), in_of(r, me));
 }
 
 /* Neighborhood collectives (section 8.6). */
@@ -451,7 +451,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 #define SEGMENT		((size_t)256 << 10)
 #define SEGMENTS_MAX	1024
 
-static size_t smaller(size_t a, size_t b)
+static size_t vcoll_smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -536,7 +536,7 @@ static void send_parts(struct hdl_gb *b, const struct hdl_vcoll_run *r, const st
 			if (i * seg >= len)
 				continue;
 			more = true;
-			hdl_gb_send(b, to, i, hdl_ref_at(ref_of(&r->in[0]), at[to] + i * seg), smaller(seg, len - i * seg));
+			hdl_gb_send(b, to, i, hdl_ref_at(ref_of(&r->in[0]), at[to] + i * seg), vcoll_smaller(seg, len - i * seg));
 		}
 	}
 }
@@ -547,7 +547,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 {
 	struct hdl_ref out = ref_of(&r->out[0]), own, sum;
 	size_t len = r->out[0].bytes, seg = segment_of(r, len), *at = alg_vcoll_parts_of(a, r, hdl_own_size(comm));
-	struct landings landings = { .bytes = smaller(seg, len) };
+	struct landings landings = { .bytes = vcoll_smaller(seg, len) };
 
 	if (!at) {
 		alg_vcoll_fail(b);
@@ -564,7 +564,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 									 * input */
 	for (size_t off = 0; off < len && comm->size > 1; off += seg)
 		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off),
-							  smaller(seg, len - off), (uint32_t)(off / seg), &landings);
+							  vcoll_smaller(seg, len - off), (uint32_t)(off / seg), &landings);
 	if (comm->size == 1)
 		sum = own;
 	if (!hdl_ref_same(sum, out))
@@ -575,8 +575,8 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 /* ---- prefixes ----------------------------------------------------------------------------------------------------- */
 
 /* Builds one segment. Returns the result of the ranks up to this one, which goes to the next rank. */
-static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, int me, size_t off,
-				   size_t len, uint32_t sub, struct landings *landings)
+static struct hdl_ref vcoll_scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, int me, size_t off,
+					 size_t len, uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out = hdl_ref_at(ref_of(&r->out[0]), off), before = out;
 	bool copies = !a->in_place;
@@ -616,14 +616,14 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	size_t bytes = r->in[0].bytes, seg = segment_of(r, bytes);
-	struct landings landings = { .bytes = smaller(seg, bytes) };
+	struct landings landings = { .bytes = vcoll_smaller(seg, bytes) };
 	int me = comm->rank;
 	bool last = me == comm->size - 1;
 	uint32_t sub = 0;
 
 	for (size_t off = 0; off < bytes; off += seg, sub++) {
-		size_t len = smaller(seg, bytes - off);
-		struct hdl_ref all = a->coll == HDL_V_SCAN ? scan_segment(b, a, r, me, off, len, sub, &landings) :
+		size_t len = vcoll_smaller(seg, bytes - off);
+		struct hdl_ref all = a->coll == HDL_V_SCAN ? vcoll_scan_segment(b, a, r, me, off, len, sub, &landings) :
 							     exscan_segment(b, r, me, last, off, len, sub, &landings);
 
 		if (!last)

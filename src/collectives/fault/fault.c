@@ -44,7 +44,7 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 }
 
 /* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer. */
-static bool has_ended(struct hdl_cc *cc, int member)
+static bool member_has_ended(struct hdl_cc *cc, int member)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
 		if (cc->queues[i] && cc->queues[i]->state == HDL_QUEUES_READY && cc->queues[i]->peers[member].proc.start)
@@ -60,7 +60,7 @@ static int find_ended(struct hdl_cc *cc, int first)
 	for (int i = 0; i < n; i++) {
 		int member = (first + i) % n;
 
-		if (ft_proc_of(cc->comm, member) != hdl_job.rank && has_ended(cc, member))
+		if (ft_proc_of(cc->comm, member) != hdl_job.rank && member_has_ended(cc, member))
 			return member;
 	}
 	return -1;

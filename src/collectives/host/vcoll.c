@@ -77,7 +77,7 @@ static void vcoll_load(struct hdl_vcoll_run *r)
 		hdl_run_misfit(r->run, r->sent, r->room);
 }
 
-static void done(struct hdl_run *run)
+static void vcoll_done(struct hdl_run *run)
 {
 	struct hdl_vcoll_run *r = run->arg;
 	struct hdl_req *req = r->req;
@@ -200,10 +200,10 @@ static struct hdl_vcoll_run *vcoll_make(struct hdl_comm *comm, const struct hdl_
 	r->run = r->g && hdl_coll_state(comm) ? hdl_run_new(r->g, comm) : NULL;
 	if (!r->run || hdl_run_prepare_host(r->run))
 		goto fail;
-	r->run->done = done;
+	r->run->done = vcoll_done;
 	r->run->arg = r;
 	r->run->reduce = reduce_node;
-	r->run->retain = true;	/* done() unpacks from the scratch, behind hdl_run_finish */
+	r->run->retain = true;	/* vcoll_done() unpacks from the scratch, behind hdl_run_finish */
 	if (unlikely(hdl_vars.check)) {
 		r->run->check = hdl_check_vcoll(comm, a, form);
 		if (!r->run->check)

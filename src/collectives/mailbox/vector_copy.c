@@ -74,7 +74,7 @@ __attribute__((noinline, cold)) void hdl_vblock_refuse(struct hdl_run *run, cons
 	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
-static void received(struct hdl_req *req)
+static void vector_received(struct hdl_req *req)
 {
 	struct vblock *p = req->notify_arg;
 	struct hdl_run *run = p->vrun->run;
@@ -108,9 +108,9 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 	p->vrun->pending++;
 	req->notify_arg = p;
 	if (req->done)
-		received(req);
+		vector_received(req);
 	else
-		req->notify = received;
+		req->notify = vector_received;
 }
 
 /* ---- single copy: the sender ----------------------------------------------------------------------------------------- */

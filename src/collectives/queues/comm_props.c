@@ -86,16 +86,14 @@ static bool are_here(const struct hdl_comm *comm)
 	return true;
 }
 
-static int find_promises(const struct hdl_comm *comm)
+/* Returns the promises of all members, and keeps them. `jobs`: of a communicator of several jobs; NULL:
+ * all members are of one. */
+static int find_promises(const struct hdl_comm *comm, const struct several_jobs *jobs)
 {
 	int all = HDL_PROMISES_WAKES | HDL_PROMISES_AT_ONCE | HDL_PROMISES_EXPOSES, promises;
-	struct several_jobs jobs = { .one_host = true };
-	bool several = hdl_group_spans_jobs(comm->group, comm->group);
-	int err = several ? several_jobs(comm, &jobs) : 0;
+	struct hdl_cc *cc = comm->coll;
 
-	if (err)
-		return err;
-	if (comm->size > HDL_MAILBOX_RANKS || (several ? !jobs.one_host : !are_here(comm)))
+	if (comm->size > HDL_MAILBOX_RANKS || (jobs ? !jobs->one_host : !are_here(comm)))
 		all = 0;
 	for (int r = 0; r < comm->size && all; r++) {
 		promises = hdl_tp_promises(hdl_mpi_tp, hdl_comm_proc(comm, r));
@@ -103,34 +101,42 @@ static int find_promises(const struct hdl_comm *comm)
 			return promises;
 		all &= promises;
 	}
-	return several && jobs.oversubscribed ? all | (int)HDL_COMM_OVERSUBSCRIBED : all;
+	if (jobs && jobs->oversubscribed)
+		all |= HDL_COMM_OVERSUBSCRIBED;
+	if (cc) {
+		cc->promises = (unsigned)all;
+		cc->promises_known = true;
+	}
+	return all;
 }
 
 int hdl_comm_promises(const struct hdl_comm *comm)
 {
-	struct hdl_cc *cc = comm->coll;
-	int promises;
+	const struct hdl_cc *cc = comm->coll;
+	struct several_jobs jobs;
+	int err;
 
 	if (likely(cc && cc->promises_known))
 		return (int)cc->promises;
-	promises = find_promises(comm);
-	if (cc && promises >= 0) {
-		cc->promises = (unsigned)promises;
-		cc->promises_known = true;
-	}
-	return promises;
+	if (!hdl_group_spans_jobs(comm->group, comm->group))
+		return find_promises(comm, NULL);
+	err = several_jobs(comm, &jobs);
+	return err ? err : find_promises(comm, &jobs);
 }
 
 int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props)
 {
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
 	const struct hdl_reduce_caps *caps = NULL;
+	const struct hdl_cc *cc = comm->coll;
 	bool several = hdl_group_spans_jobs(comm->group, comm->group);
 	struct several_jobs jobs = { .one_host = true, .oversubscribed = hdl_job.oversubscribed, .cores = hdl_job.ncores };
-	int promises = hdl_comm_promises(comm), err = promises < 0 ? promises : port ? hdl_reduce_caps_of(port, &caps) : 0;
+	int err = several ? several_jobs(comm, &jobs) : 0, promises = 0;
 
-	if (!err && several)
-		err = several_jobs(comm, &jobs);
+	if (!err) {
+		promises = cc && cc->promises_known ? (int)cc->promises : find_promises(comm, several ? &jobs : NULL);
+		err = promises < 0 ? promises : port ? hdl_reduce_caps_of(port, &caps) : 0;
+	}
 	if (err) {
 		*props = (struct hdl_comm_props){ 0 };
 		return err;

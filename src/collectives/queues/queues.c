@@ -136,7 +136,7 @@ static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class);
 
 /* Posts queued operations as far as slots and queues permit; fails them if the queues are broken, and hands them to the host
  * executor if queues or region were refused. Returns 0 if no operation moved on. */
-static int pump(struct hdl_queues *h)
+static int queues_pump(struct hdl_queues *h)
 {
 	int n = 0;
 
@@ -293,7 +293,7 @@ static int queues_turn(struct hdl_queues *h)
 	}
 	do {
 		n += queues_advance(h);
-		posted = h->queue ? pump(h) : 0;
+		posted = h->queue ? queues_pump(h) : 0;
 		n += posted;
 	} while (posted);
 	if (h->started)
@@ -339,7 +339,7 @@ static void queues_unlist(struct hdl_queues *h)
 	h->link = NULL;
 }
 
-/* Returns true if pump would post the operation at once, if first in h->queue. Sets run->class. */
+/* Returns true if queues_pump would post the operation at once, if first in h->queue. Sets run->class. */
 static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);

@@ -396,7 +396,7 @@ static int coll_check_no_memory(void)
 }
 
 /* Starts the comparison. Must be called once for each check. Returns an MPI error class. */
-static int exchange(struct hdl_check *c, struct hdl_comm *comm)
+static int check_exchange(struct hdl_check *c, struct hdl_comm *comm)
 {
 	struct record *out;
 
@@ -416,7 +416,7 @@ void hdl_check_start(struct hdl_run *run)
 	int rc;
 
 	run->check->run = run;
-	rc = exchange(run->check, run->comm);
+	rc = check_exchange(run->check, run->comm);
 	if (rc) {
 		hdl_run_error(run, rc);
 		hdl_run_finish(run);
@@ -434,7 +434,7 @@ int hdl_check_agree(struct hdl_check *c, struct hdl_comm *comm)
 
 	/* takes a collective's number, as the other ranks do */
 	((struct hdl_cc *)comm->coll)->seq++;
-	rc = exchange(c, comm);
+	rc = check_exchange(c, comm);
 	if (rc) {
 		hdl_coll_no_memory(comm);	/* the other ranks wait for this rank's record */
 		rc = coll_check_no_memory();

@@ -69,7 +69,7 @@ static bool encode_calc_of(int op, struct hdl_enc *enc)
 	return true;
 }
 
-static bool is_bitwise(int op)
+static bool op_is_bitwise(int op)
 {
 	return op >= HDL_OP_BAND && op <= HDL_OP_LXOR;
 }
@@ -98,7 +98,7 @@ static bool by_elements(int op, const struct number *n, const struct ibv_exp_dev
 	bool sum = op == HDL_OP_SUM && !n->complex && !n->pair && (is_integer(n) || n->bytes == 8);
 	uint64_t ops;
 
-	if ((!sum && !(is_bitwise(op) && is_integer(n))) || !encode_calc_of(op, enc))
+	if ((!sum && !(op_is_bitwise(op) && is_integer(n))) || !encode_calc_of(op, enc))
 		return false;
 	enc->by = HDL_ENC_BY_CALC;
 	enc->form = sum ? HDL_ENC_WIDE : HDL_ENC_WORDS;
@@ -111,7 +111,7 @@ static bool by_elements(int op, const struct number *n, const struct ibv_exp_dev
 
 static bool by_atomics(int op, const struct number *n, struct hdl_enc *enc)
 {
-	if (!is_integer(n) || (op != HDL_OP_SUM && !is_bitwise(op)))
+	if (!is_integer(n) || (op != HDL_OP_SUM && !op_is_bitwise(op)))
 		return false;
 	enc->by = HDL_ENC_BY_ATOMICS;
 	enc->atomic = op == HDL_OP_SUM || op == HDL_OP_BXOR || op == HDL_OP_LXOR ? HDL_ENC_ADD : HDL_ENC_SET;

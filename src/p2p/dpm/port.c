@@ -217,7 +217,7 @@ static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *f
 
 /* Closes connections without the secret, and those of processes with which there can be no communication, and goes on to the
  * next. */
-static int accept_one(struct port *p, struct hdl_dpm_peer *m)
+static int port_accept_one(struct port *p, struct hdl_dpm_peer *m)
 {
 	const struct hdl_wait_limit limit = { m->deadline, m->comm, m->ended, m->ended_arg };
 	int err, fd;
@@ -244,7 +244,7 @@ int hdl_port_accept(const char *name, struct hdl_dpm_peer *m)
 	if (!p)
 		return -ENOENT;
 	p->users++;
-	err = accept_one(p, m);
+	err = port_accept_one(p, m);
 	p->users--;
 	port_put(p);
 	return err;

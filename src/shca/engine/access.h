@@ -22,7 +22,8 @@ static inline bool shca_within(uint64_t lo, uint64_t bytes, uint64_t addr, uint6
 /* Returns whether this key is the region's, and grants all of these rights (IBV_ACCESS_*) to a user in protection domain pd. */
 static inline bool shca_opens(const struct shca_mr *mr, uint32_t key, uint32_t pd, uint32_t rights)
 {
-	return likely(atomic_load_explicit(&mr->key, memory_order_acquire) == key && mr->pd == pd && (mr->access & rights) == rights);
+	return likely(atomic_load_explicit(&mr->key, memory_order_acquire) == key && mr->pd == pd &&
+		      (mr->access & rights) == rights);
 }
 
 /* Returns the region that a key opens to such a user; NULL: refused. */
@@ -39,8 +40,8 @@ static inline uint32_t shca_region_owner(const struct shca_mr *mr)
 	return mr->proc & (SHCA_MAX_PROCS - 1);
 }
 
-/* window.c. Returns the memory window that is bound under this R_Key, or the indirect memory key, that grants these rights to a user
- * in protection domain pd and is open to requests by queue pair qpn; NULL: refused. */
+/* window.c. Returns the memory window that is bound under this R_Key, or the indirect memory key, that grants these rights to a
+ * user in protection domain pd and is open to requests by queue pair qpn; NULL: refused. */
 struct shca_mr *shca_window_find(const struct shca_member *m, uint32_t rkey, uint32_t pd, uint32_t qpn, uint32_t rights);
 
 /* Returns whether this is the key of the region, or the R_Key of the memory window, which is bound. */
@@ -135,8 +136,8 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 }
 
 /* Finds the responder of qp's request. Returns 0, SHCA_NOPEER, SHCA_TAP, or the status with which the request fails. */
-static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp, const struct shca_address *a,
-				      struct shca_responder *r)
+static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp,
+								     const struct shca_address *a, struct shca_responder *r)
 {
 	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->dqpn;
 
@@ -211,8 +212,8 @@ static inline __attribute__((always_inline)) int shca_responder_receives(struct 
 	return likely(rq && rcq && rq->proc == to->proc && rcq->proc == to->proc) ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }
 
-/* Returns the region of this key, or the memory window that is bound under it, if the responder's queue grants these rights as well;
- * NULL: refused. */
+/* Returns the region of this key, or the memory window that is bound under it, if the responder's queue grants these rights
+ * as well; NULL: refused. */
 static inline struct shca_mr *shca_responder_region(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
 						    uint32_t rights)
 {

@@ -144,8 +144,9 @@ static bool still_there(const struct shca_member *m, const struct shca_atomic_jo
 {
 	const struct shca_mr *mr = shca_mr_entry(m, j->region);
 
-	if (!mr || !(atomic_load(&mr->key) | atomic_load(&mr->bound)) || atomic_load_explicit(&mr->version, memory_order_acquire) != j->version ||
-	    mr->proc != j->proc || (seg->lane == SHCA_LANE_ARENA && !shca_fits(m, seg->where, seg->len)))
+	if (!mr || !(atomic_load(&mr->key) | atomic_load(&mr->bound)) ||
+	    atomic_load_explicit(&mr->version, memory_order_acquire) != j->version || mr->proc != j->proc ||
+	    (seg->lane == SHCA_LANE_ARENA && !shca_fits(m, seg->where, seg->len)))
 		return false;
 	return mr->implicit || (mr->lane == seg->lane && shca_within(mr->where, mr->length, seg->where, seg->len));
 }

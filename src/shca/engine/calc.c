@@ -216,12 +216,14 @@ static int vectors(struct shca_thread *thr, const struct shca_calc *c, const str
 	return 0;
 }
 
-int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result, bool *src_err)
+int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result,
+	      bool *src_err)
 {
 	struct shca_calc c = shca_calc_of(what);
 
 	/* I7 */
-	if (!shca_calc_sound(&c) || !src->n || !len || (c.vector ? len > SHCA_CALC_VECTOR_MAX || len % shca_calc_unit(&c) : len % 16))
+	if (!shca_calc_sound(&c) || !src->n || !len ||
+	    (c.vector ? len > SHCA_CALC_VECTOR_MAX || len % shca_calc_unit(&c) : len % 16))
 		return -EINVAL;
 	if (!thr->calc && !(thr->calc = malloc(SHCA_CALC_VECTOR_MAX + STAGE)))
 		return -ENOMEM;

@@ -22,7 +22,8 @@ struct shca_calc {
 };
 static inline uint64_t shca_calc_word(const struct shca_calc *c)
 {
-	return c->op | (uint64_t)c->type << 8 | (uint64_t)c->size << 16 | (uint64_t)c->vector << 24 | (uint64_t)c->host_order << 25;
+	return c->op | (uint64_t)c->type << 8 | (uint64_t)c->size << 16 | (uint64_t)c->vector << 24 |
+	       (uint64_t)c->host_order << 25;
 }
 static inline struct shca_calc shca_calc_of(uint64_t w)
 {
@@ -46,6 +47,7 @@ static inline uint32_t shca_calc_unit(const struct shca_calc *c)
 
 /* Reduces the operands in src: elements in `len` bytes, or vectors of `len` bytes, one a segment. Returns 0 or a negative errno
  * value, src_err then as shca_copy's. *result: 16 or len bytes, in a buffer of the thread, valid until the thread's next CALC. */
-int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result, bool *src_err);
+int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result,
+	      bool *src_err);
 
 #endif

@@ -49,11 +49,13 @@ bool shca_common_unlock_unless_last(struct shca_thread *thr, struct shca_common_
 
 void shca_commons_break(struct shca_thread *thr)
 {
-	for_each_common(thr->m, c)
-		if (shca_is_common(thr->m, &c->qp) && atomic_load(&c->qp.qp_state) != IBV_QPS_RESET && atomic_load(&c->qp.qp_state) != IBV_QPS_ERR) {
-			shca_qp_failed(thr, &c->qp, IBV_WC_WR_FLUSH_ERR);
-			shca_common_revoke(thr->m, c);
-		}
+	for_each_common(thr->m, c) {
+		if (!shca_is_common(thr->m, &c->qp) || atomic_load(&c->qp.qp_state) == IBV_QPS_RESET ||
+		    atomic_load(&c->qp.qp_state) == IBV_QPS_ERR)
+			continue;
+		shca_qp_failed(thr, &c->qp, IBV_WC_WR_FLUSH_ERR);
+		shca_common_revoke(thr->m, c);
+	}
 }
 
 /* ---- after a death ---------------------------------------------------------------------------------------------- */

@@ -82,8 +82,9 @@ static __attribute__((noinline, cold)) int copy_rest_to(struct shca_thread *thr,
 }
 
 /* Copies one piece to one piece, of which one lies beyond the file's length as last seen. */
-static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
-							uint64_t len, enum shca_order order, bool *src_err)
+static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, const struct shca_iov *dst,
+						       const struct shca_iov *src, uint64_t len, enum shca_order order,
+						       bool *src_err)
 {
 	char *at;
 
@@ -93,10 +94,11 @@ static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, 
 	return shca_copy(thr, dst, src, len, order, src_err);
 }
 
-/* Copies one piece to one piece, of which one or both may not be loaded and stored: the kernel or a proxy copies, or a segment is of an
- * indirect memory key. */
-static __attribute__((noinline)) int copy_unmapped(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
-						   uint64_t len, enum shca_order order, bool *src_err)
+/* Copies one piece to one piece, of which one or both may not be loaded and stored: the kernel or a proxy copies, or a segment
+ * is of an indirect memory key. */
+static __attribute__((noinline)) int copy_unmapped(struct shca_thread *thr, const struct shca_iov *dst,
+						   const struct shca_iov *src, uint64_t len, enum shca_order order,
+						   bool *src_err)
 {
 	char *to, *from;
 
@@ -106,12 +108,13 @@ static __attribute__((noinline)) int copy_unmapped(struct shca_thread *thr, cons
 		from = vouched(thr, src->proc, src->seg, src->skip);
 	else if (from && !to)
 		to = vouched(thr, dst->proc, dst->seg, dst->skip);
-	int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
-				 order == SHCA_LAST_LINE_LAST, src_err);
+	int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip,
+				 len, order == SHCA_LAST_LINE_LAST, src_err);
 	if (likely(rc != SHCA_COPY_MKEY))
 		return rc;
 	return shca_mkey_copy(thr, (struct shca_mkey_side){dst->proc, dst->seg, dst->skip},
-			      (struct shca_mkey_side){src->proc, src->seg, src->skip}, len, order == SHCA_LAST_LINE_LAST, src_err);
+			      (struct shca_mkey_side){src->proc, src->seg, src->skip}, len, order == SHCA_LAST_LINE_LAST,
+			      src_err);
 }
 
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,

@@ -10,8 +10,8 @@
 /* Sets *at to the address of byte `skip` of a segment for loads and stores; NULL: private memory. seen: checks against the
  * file's length as this process last read it. Returns false if there can be no such segment (I7: other processes write the
  * memory of segments). */
-static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg,
-							    uint64_t skip, char **at, bool seen)
+static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc,
+							   const struct shca_seg *seg, uint64_t skip, char **at, bool seen)
 {
 	if (likely(seg->lane == SHCA_LANE_ARENA)) {
 		if (unlikely(seen ? !shca_fits_seen(thr->m, seg->where, seg->len) : !shca_fits(thr->m, seg->where, seg->len)))
@@ -43,19 +43,20 @@ static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
 /* Returned by shca_copy_piece: a side is a segment of an indirect memory key, and nothing was copied. */
 #define SHCA_COPY_MKEY (-EXDEV)
 
-/* Copies n bytes from process sproc to dproc: from and to src and dst, where the memory may be loaded and stored here; else (NULL)
- * from swhere and to dwhere, private memory. last: the last line appears after the rest. Returns 0, SHCA_COPY_MKEY or a negative
- * errno; *src_err: the source's memory failed. */
+/* Copies n bytes from process sproc to dproc: from and to src and dst, where the memory may be loaded and stored here; else
+ * (NULL) from swhere and to dwhere, private memory. last: the last line appears after the rest. Returns 0, SHCA_COPY_MKEY or a
+ * negative errno; *src_err: the source's memory failed. */
 int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
 		    uint64_t swhere, uint64_t n, bool last, bool *src_err);
-/* mkey.c. Copies n bytes of one segment to one segment, of which one or both are of indirect memory keys, from byte `skip` of each
- * on. Returns as shca_copy_piece; -EACCES: a key refuses the access. */
+/* mkey.c. Copies n bytes of one segment to one segment, of which one or both are of indirect memory keys, from byte `skip` of
+ * each on. Returns as shca_copy_piece; -EACCES: a key refuses the access. */
 struct shca_mkey_side {
 	uint32_t proc;
 	const struct shca_seg *seg;
 	uint64_t skip;
 };
-int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n, bool last, bool *src_err);
+int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n, bool last,
+		   bool *src_err);
 /* The thread's buffer of SHCA_BOUNCE bytes; NULL: no memory. */
 char *shca_bounce_of(struct shca_thread *thr);
 

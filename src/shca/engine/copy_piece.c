@@ -85,8 +85,8 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 }
 
 /* Copies between private memory of this process and private memory of proc, in one system call. */
-static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n, bool last,
-		    bool *src_err)
+static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n,
+			 bool last, bool *src_err)
 {
 	pid_t pid = thr->m->procs[proc].pid;
 
@@ -161,7 +161,8 @@ static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, u
 		/* by a line or more at the end, so that the last line is the last */
 		if (n > sizeof(zeros) && n < sizeof(zeros) + SHCA_LINE)
 			k = n - SHCA_LINE;
-		int rc = dst ? copy_store(dst, zeros, k, last && k == n) : cma(thr, true, dproc, dwhere, (char *)zeros, k, last && k == n);
+		int rc = dst ? copy_store(dst, zeros, k, last && k == n) :
+			       cma(thr, true, dproc, dwhere, (char *)zeros, k, last && k == n);
 		if (rc)
 			return rc;
 		if (dst)
@@ -171,8 +172,9 @@ static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, u
 }
 
 /* shca_copy_piece where one side or both are private. */
-static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc,
-						  const char *src, uint64_t swhere, uint64_t n, bool last, bool *src_err)
+static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere,
+						  uint32_t sproc, const char *src, uint64_t swhere, uint64_t n, bool last,
+						  bool *src_err)
 {
 	int rc;
 
@@ -188,7 +190,8 @@ static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint3
 	}
 	bool mine = sproc == thr->m->slot;
 	if ((mine || dproc == thr->m->slot) && kernel_copies(thr, mine ? dproc : sproc)) {
-		rc = copy_exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
+		rc = copy_exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last,
+				   src_err);
 		if (!shca_cma_refused(-rc))
 			return rc;
 		shca_cma_deny(thr->m, mine ? dproc : sproc, mine, -rc);

@@ -75,8 +75,9 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 		if (!(w & (solicited ? SHCA_CQ_ARMED : SHCA_CQ_ARM_ANY)))
 			return;
 		/* an unread event stands for this completion, too */
-		to = w & SHCA_CQ_EVENT ? w & ~(uint64_t)SHCA_CQ_ARMED :
-					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot) | (w & SHCA_CQ_STAMPED);
+		to = w & SHCA_CQ_EVENT ?
+			     w & ~(uint64_t)SHCA_CQ_ARMED :
+			     shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot) | (w & SHCA_CQ_STAMPED);
 	} while (!atomic_compare_exchange_weak(&cq->notify, &w, to));
 	SHCA_FAILPOINT(thr, "event-raised", NULL, 0);
 	if (!(w & SHCA_CQ_EVENT))
@@ -177,14 +178,14 @@ void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 		notice_waits(thr, cq);
 }
 
-/* Notes the time of the completion at this position. The slot may have been polled and used again since, if this thread was stopped: then
- * the lap in the word is not the completion's, and the completion has no time. */
+/* Notes the time of the completion at this position. The slot may have been polled and used again since, if this thread was
+ * stopped: then the lap in the word is not the completion's, and the completion has no time. */
 static void stamp(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
 	struct shca_cq_move to = {.ring = shca_cq_ring(thr, cq), .log2 = cq->log2};
 
-	/* The owner quiesces before it writes `ring` and `log2`, so these two belong together; a completion of the old ring may have been
-	 * copied without its time. */
+	/* The owner quiesces before it writes `ring` and `log2`, so these two belong together; a completion of the old ring may
+	 * have been copied without its time. */
 	if (shca_cq_moving(cq) && (!shca_cq_moved_to(thr, cq, &to) || pos < to.first))
 		return;
 	/* I7: the seal of a ring that is not being replaced covers the times; a move's does not */
@@ -242,7 +243,8 @@ static void overrun(struct shca_thread *thr, struct shca_cq *cq)
 /* Returns whether there is room at position pos, which was free a moment ago; if not, the CQ is in error. */
 static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
-	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire), floor = atomic_load(&cq->floor);
+	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire),
+		 floor = atomic_load(&cq->floor);
 
 	/* of a ring that is being replaced the caller finds the new one */
 	if (pos - floor < size || floor & SHCA_CQ_MOVING)
@@ -256,9 +258,10 @@ static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 	return false;
 }
 
-/* shca_cq_put while the ring is being replaced: into the new one. The slots of unread completions are the owner's, which copies them. */
-static bool put_moving(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cq_move *to, uint64_t pos, uint64_t w0, uint64_t w1,
-		       bool solicited)
+/* shca_cq_put while the ring is being replaced: into the new one. The slots of unread completions are the
+ * owner's, which copies them. */
+static bool put_moving(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cq_move *to, uint64_t pos, uint64_t w0,
+		       uint64_t w1, bool solicited)
 {
 	struct shca_cq_spot spot;
 	uint32_t rounds = 0, tries = 0;

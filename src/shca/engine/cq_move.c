@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A CQ's ring is replaced (ibv_resize_cq) while producers of any process put completions in. No producer waits: not for the owner, which
- * may be stopped or die in the middle, and not for another producer.
+ * A CQ's ring is replaced (ibv_resize_cq) while producers of any process put completions in. No producer waits: not for the
+ * owner, which may be stopped or die in the middle, and not for another producer.
  *
  *     old ring   ... c c c c c M          c: completions, M: SHCA_OP_MOVED at position `first`
  *     new ring         c c c c c n n      c: unread ones, copied by the owner; n: put in by producers, from `first` on
  *
- *  1. The owner writes move_*, then sets SHCA_CQ_MOVING in `floor` (verbs/objects/cq.c). From then on shca_cq_look fails, for each
- *     thread that reads `floor` behind that store, and the producer asks shca_cq_moved_to.
- *  2. shca_cq_moved_to ends the old ring, whichever thread comes first: it fills the next free slot by SHCA_OP_MOVED, with the same
- *     compare-and-swap as for a completion. A producer that read `floor` before 1 fills that slot first, or fails and looks again. If
- *     the old ring has no room for more, `first` is the position at which it is full: `floor` as it was, and the ring's length.
+ *  1. The owner writes move_*, then sets SHCA_CQ_MOVING in `floor` (verbs/objects/cq.c). From then on shca_cq_look fails, for
+ *     each thread that reads `floor` behind that store, and the producer asks shca_cq_moved_to.
+ *  2. shca_cq_moved_to ends the old ring, whichever thread comes first: it fills the next free slot by SHCA_OP_MOVED, with
+ *     the same compare-and-swap as for a completion. A producer that read `floor` before 1 fills that slot first, or fails
+ *     and looks again. If the old ring has no room for more, `first` is the position at which it is full: `floor` as it
+ *     was, and the ring's length.
  *  3. Producers put completions into the new ring, from `first` on. The owner copies the unread ones, and polls the new ring.
- *  4. The owner quiesces, writes `ring`, quiesces, writes `log2` (the smaller ring's first), quiesces, clears SHCA_CQ_MOVING, quiesces, frees the
- *     old ring.
+ *  4. The owner quiesces, writes `ring`, quiesces, writes `log2` (the smaller ring's first), quiesces, clears SHCA_CQ_MOVING,
+ *     quiesces, frees the old ring.
  *
- * Invariant: a thread that takes position and ring for a completion has read `tail` first, then `ring` and `log2`, then `floor` without
- * SHCA_CQ_MOVING; so `ring` and `log2` belong together, and `tail` is a position of that ring. What breaks without:
- *  - without the first quiesce of 4: a thread that has read `floor` before 1 (shca_cq_find, stamp) takes `ring` of the new ring and
- *    `log2` of the old one;
+ * Invariant: a thread that takes position and ring for a completion has read `tail` first, then `ring` and `log2`, then `floor`
+ * without SHCA_CQ_MOVING; so `ring` and `log2` belong together, and `tail` is a position of that ring. What breaks without:
+ *  - without the first quiesce of 4: a thread that has read `floor` before 1 (shca_cq_find, stamp) takes `ring` of the new ring
+ *    and `log2` of the old one;
  *  - without the others: a producer reads `ring` of the new ring and `log2` of the old one, is delayed, reads `floor` when
- *    SHCA_CQ_MOVING is gone, and puts its completion into a slot that the owner polls much later, or reads beyond the shorter ring;
- *  - without SHCA_OP_MOVED: a producer that has read `floor` before 1 puts a completion into the old ring that the owner has copied
- *    already.
+ *    SHCA_CQ_MOVING is gone, and puts its completion into a slot that the owner polls much later, or reads
+ *    beyond the shorter ring;
+ *  - without SHCA_OP_MOVED: a producer that has read `floor` before 1 puts a completion into the old ring that the
+ *    owner has copied already.
  *
- * Whether the unread completions fit a smaller ring is known when `first` is, and each thread comes to the same answer: if not, they
- * go to the spare ring, which is as long as the old one, and ibv_resize_cq is refused.
+ * Whether the unread completions fit a smaller ring is known when `first` is, and each thread comes to the same answer: if not,
+ * they go to the spare ring, which is as long as the old one, and ibv_resize_cq is refused.
  */
 #include "shca/engine/engine.h"
 
@@ -33,11 +35,12 @@
 
 bool shca_cq_sound_moving(const struct shca_member *m, const struct shca_cq *cq)
 {
-	/* I7: `ring` and `log2` are not used while SHCA_CQ_MOVING is set, but for a look whose result does not count: they must be such
-	 * that this look stays in the fabric. */
+	/* I7: `ring` and `log2` are not used while SHCA_CQ_MOVING is set, but for a look whose result does not count: they must
+	 * be such that this look stays in the fabric. */
 	if (atomic_load_explicit(&cq->floor, memory_order_acquire) & SHCA_CQ_MOVING) {
 		uint32_t log2 = __atomic_load_n(&cq->log2, __ATOMIC_ACQUIRE);
-		return log2 <= CQ_LOG2_MAX && shca_fits(m, __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE), sizeof(struct shca_cqe) << log2);
+		return log2 <= CQ_LOG2_MAX &&
+		       shca_fits(m, __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE), sizeof(struct shca_cqe) << log2);
 	}
 	/* the owner may have been through between the caller's look at the seal and this one */
 	return __atomic_load_n(&cq->seal, __ATOMIC_ACQUIRE) == shca_cq_seal(m, cq) && cq->end <= m->bytes;
@@ -49,7 +52,8 @@ static struct shca_cqe *ring_of(struct shca_thread *thr, uint64_t word, uint32_t
 	shca_off at = word & ~(uint64_t)63;
 
 	*log2 = word & 63;
-	return at && *log2 <= CQ_LOG2_MAX && shca_fits(thr->m, at, sizeof(struct shca_cqe) << *log2) ? shca_at(thr->base, at) : NULL;
+	return at && *log2 <= CQ_LOG2_MAX && shca_fits(thr->m, at, sizeof(struct shca_cqe) << *log2) ? shca_at(thr->base, at) :
+												       NULL;
 }
 
 /* Ends the old ring. floor: as it was. Returns move_first; 0: the slots cannot be right (I7). */

@@ -59,8 +59,8 @@ struct shca_req {
 #define SHCA_TAP (-4)			/* of a look-up only: the request goes through the tap (exec_tapped) */
 
 /* exec.c. Runs a request up to and including the responder's completion; the requester's own completion is shca_complete_send's.
- * Returns an enum ibv_wc_status, SHCA_RNR, SHCA_NOPEER or SHCA_BUSY. Must: the caller is the executor of qp (I1). Continues from the
- * journal (qp->step) where an earlier executor died. */
+ * Returns an enum ibv_wc_status, SHCA_RNR, SHCA_NOPEER or SHCA_BUSY. Must: the caller is the executor of qp (I1). Continues from
+ * the journal (qp->step) where an earlier executor died. */
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 /* Returns whether the responder would answer an RDMA WRITE now and grants the access. Must: inside the engine; leaves the epoch
  * wide. */
@@ -162,7 +162,8 @@ static inline bool shca_wqe_sound(const struct shca_qp *qp, const struct shca_wq
 	uint64_t room = qp->sq_stride - sizeof(*wqe);
 
 	/* an inline request has no segments, but CALC and READ use nsge all the same */
-	return wqe->bad < 32 && wqe->nsge * sizeof(struct shca_seg) <= room && (!(wqe->flags & SHCA_WQE_INLINE) || wqe->len <= room);
+	return wqe->bad < 32 && wqe->nsge * sizeof(struct shca_seg) <= room &&
+	       (!(wqe->flags & SHCA_WQE_INLINE) || wqe->len <= room);
 }
 static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
 {
@@ -170,7 +171,8 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 	uint64_t laps = (uint64_t)((unsigned __int128)pos * qp->sq_magic >> 64);
 
 	/* An atomic load: shca_kick prefetches from a queue that may be getting its ring just now (shca_reserve_ring). */
-	return (struct shca_wqe *)(base + __atomic_load_n(&qp->wqes, __ATOMIC_RELAXED) + (pos - laps * qp->sq_slots) * qp->sq_stride);
+	return (struct shca_wqe *)(base + __atomic_load_n(&qp->wqes, __ATOMIC_RELAXED) +
+				   (pos - laps * qp->sq_slots) * qp->sq_stride);
 }
 /* Makes the helper of qp's owner look at qp again at `due` (CLOCK_MONOTONIC ns). Must: the caller is the executor of qp, or has
  * just been (leave_over), or has posted to qp (shca_kick_later). Of two threads that set a time at once either time stays, and
@@ -318,8 +320,9 @@ struct shca_cq_move {
 	uint64_t first;			/* position of its first completion: those before are in the old ring */
 	uint64_t low;			/* the consumer's index when the move began */
 };
-/* Returns true and the new ring if the owner replaces the ring; it ends the old ring first, if no thread has done so. Returns false if
- * no ring is being replaced, or if nothing of it can be true (I7). Must: inside the engine, or the owner under cq->lock. */
+/* Returns true and the new ring if the owner replaces the ring; it ends the old ring first, if no thread has done
+ * so. Returns false if no ring is being replaced, or if nothing of it can be true (I7). Must: inside the engine, or
+ * the owner under cq->lock. */
 bool shca_cq_moved_to(struct shca_thread *thr, struct shca_cq *cq, struct shca_cq_move *to) __attribute__((cold));
 static inline bool shca_cq_moving(const struct shca_cq *cq)
 {
@@ -371,7 +374,7 @@ void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 /* The same of the completion at this position, which gets its time if the CQ has times. */
 void shca_cq_notice_at(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited);
 /* To be called when a completion is visible. The CAS that made the completion visible is a full fence; it pairs with the fence
- * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/submit/waits.c)
+ * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/objects/waits.c)
  * and the executor's second look (run.c). */
 static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
 {
@@ -380,7 +383,8 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
 		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
 	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
-	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED) || shca_cq_awaited(cq)))
+	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED) ||
+		     shca_cq_awaited(cq)))
 		shca_cq_notice_at(thr, cq, pos, solicited);
 	shca_note_write_to(thr, cq->proc);	/* sealed */
 }
@@ -388,8 +392,9 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 /* Completes the running request of qp, at the responder (step SHCA_STEP_RCQE) or at the requester (SHCA_STEP_SENT). The step is
  * journaled first, so that a successor looks for the completion (shca_cq_find) before a second try. Returns false if the
  * completion was lost. */
-static inline __attribute__((always_inline)) bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
-				    uint64_t w0, uint64_t w1, bool solicited)
+static inline __attribute__((always_inline)) bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp,
+								   struct shca_cq *cq, uint32_t step, int status, uint64_t w0,
+								   uint64_t w1, bool solicited)
 {
 	if (!shca_cq_sound(thr->m, cq))
 		return false;

@@ -48,8 +48,8 @@ static __attribute__((noinline)) int find_responder(struct shca_thread *thr, str
 }
 
 /* find_responder of a datagram: a function of its own, so that connected queues carry no path. */
-static __attribute__((noinline)) int find_datagram_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
-							     struct shca_responder *r)
+static __attribute__((noinline)) int find_datagram_responder(struct shca_thread *thr, struct shca_qp *qp,
+							     const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_address a = {.dqpn = req->dqpn, .qkey = req->qkey, .ud = &req->arg[1]};
 	int rc = shca_responder_find(thr, qp, &a, r);
@@ -60,8 +60,8 @@ static __attribute__((noinline)) int find_datagram_responder(struct shca_thread 
 }
 
 /* always_inline, as shca_responder_receives: an ordinary message has no call for it. */
-static inline __attribute__((always_inline)) int find_receives(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
-							      struct shca_responder *r)
+static inline __attribute__((always_inline)) int find_receives(struct shca_thread *thr, struct shca_qp *qp,
+							       const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
 
@@ -105,7 +105,8 @@ static int move_unordered(struct shca_thread *thr, struct shca_qp *qp, const str
 }
 
 /* Copies bytes [from, from + len) of the request's data to memory of this thread. */
-static int read_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, uint64_t from, uint64_t len, char *to)
+static int read_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, uint64_t from, uint64_t len,
+		     char *to)
 {
 	struct shca_seg here = {.where = (uintptr_t)to, .len = (uint32_t)len, .lane = SHCA_LANE_CMA};
 	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1};
@@ -231,7 +232,8 @@ static inline __attribute__((always_inline)) int take_receive(struct shca_thread
 /* Returns whether the responder has failed since it was found; releases the receive then. The flusher may have taken receives
  * older than this one, and the message was for one of those. Must: called behind the take, which has read the flusher's takes,
  * and these are behind the store that closed the gate. */
-static inline __attribute__((always_inline)) bool passed_over(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r)
+static inline __attribute__((always_inline)) bool passed_over(struct shca_thread *thr, struct shca_qp *qp,
+							      const struct shca_responder *r)
 {
 	if (likely(atomic_load_explicit(&r->qp->gate, memory_order_acquire) & SHCA_GATE_RESPOND) || r->rq->is_srq ||
 	    qp->type == IBV_QPT_UD || shca_step_of(qp) == SHCA_STEP_RCQE)
@@ -268,15 +270,17 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 }
 
 /* Returns whether a receive that was found bad at post has segments of indirect memory keys, and is good. */
-static __attribute__((noinline, cold)) bool receives_by_keys(struct shca_thread *thr, const struct shca_responder *r, const struct shca_rwqe *w)
+static __attribute__((noinline, cold)) bool receives_by_keys(struct shca_thread *thr, const struct shca_responder *r,
+							     const struct shca_rwqe *w)
 {
 	return w->bad == SHCA_BAD_KEYS && shca_rwqe_sound(w, r->rq->stride) &&
 	       shca_mkey_segs(thr->m, r->rq->proc, r->rq->pd, w->sge, w->nsge);
 }
 
 /* inv: a SEND_WITH_INV. Constant, so that an ordinary message has no instruction for it. */
-static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
-							      struct shca_responder *r, const bool inv)
+static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp,
+							      const struct shca_req *req, struct shca_responder *r,
+							      const bool inv)
 {
 	bool ud = qp->type == IBV_QPT_UD, src_err = false;
 	int status = IBV_WC_SUCCESS;
@@ -336,7 +340,8 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 	 * successor must find the responder. */
 	if (unlikely(status != IBV_WC_SUCCESS && r->qp->type == IBV_QPT_RC))
 		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
-	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0, step == SHCA_STEP_RCQE);
+	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0,
+				   step == SHCA_STEP_RCQE);
 	if (inv && status == IBV_WC_REM_INV_REQ_ERR)
 		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	if (unlikely(status != IBV_WC_SUCCESS && !ud))
@@ -360,14 +365,16 @@ static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, stru
 	return exec_message(thr, qp, req, r, true);
 }
 
-/* shca_nak of a request whose copy failed in the responder's memory: an indirect memory key refused the access, or the memory is gone. */
+/* shca_nak of a request whose copy failed in the responder's memory: an indirect memory key refused the access,
+ * or the memory is gone. */
 static int nak_memory(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, int rc)
 {
 	return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc == -EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR);
 }
 
 /* Not inlined: the registers that a WRITE needs would be saved for every request. */
-static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+						struct shca_responder *r)
 {
 	uint32_t step = shca_step_of(qp);
 	bool written = step != SHCA_STEP_NONE && step != SHCA_STEP_DATA;
@@ -376,7 +383,8 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 	int rc;
 
 	if (!written && req->len) {
-		const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL);
+		const struct shca_mr *region =
+			shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL);
 		if (unlikely(!region))
 			return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 		uint32_t proc = shca_region_owner(region);
@@ -425,7 +433,8 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 	struct shca_responder r = {0};
 	struct shca_seg seg;
 	bool granted = !find_responder(thr, qp, req, &r) &&
-		       (!req->len || shca_resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL));
+		       (!req->len ||
+			shca_resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL));
 
 	shca_epoch_widen(thr);
 	return granted;
@@ -442,7 +451,8 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
-	const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, NULL);
+	const struct shca_mr *region =
+		shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, NULL);
 	if (unlikely(!region))
 		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
@@ -531,8 +541,8 @@ static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 		exec_send(thr, qp, &h->req, &r);
 }
 
-/* Collects the numbers of the queues that are attached to the group, but for the sender's own. Returns their count; without memory
- * some are missing, and lose the datagram. */
+/* Collects the numbers of the queues that are attached to the group, but for the sender's own. Returns their count; without
+ * memory some are missing, and lose the datagram. */
 static uint32_t group_members(struct shca_thread *thr, const struct shca_qp *qp, const uint64_t gid[2])
 {
 	struct shca_member *m = thr->m;
@@ -891,7 +901,8 @@ static __attribute__((noinline, cold)) int exec_bad(struct shca_thread *thr, str
 	if (req->bad != SHCA_BAD_KEYS)
 		return req->bad;
 	/* operands of CALC were read before, and not by such keys */
-	if ((req->flags & SHCA_WQE_CALC && req->op != SHCA_OP_READ) || !shca_mkey_segs(thr->m, qp->proc, qp->pd, req->sge, req->nsge))
+	if ((req->flags & SHCA_WQE_CALC && req->op != SHCA_OP_READ) ||
+	    !shca_mkey_segs(thr->m, qp->proc, qp->pd, req->sge, req->nsge))
 		return IBV_WC_LOC_PROT_ERR;
 	if (req->len > 1u << 30)
 		return IBV_WC_LOC_LEN_ERR;

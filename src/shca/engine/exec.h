@@ -9,11 +9,12 @@
 #include "shca/engine/access.h"
 #include "shca/engine/mkey.h"
 
-/* Resolves [raddr, raddr + len) with these rights. word: NULL; of an atomic, whose bytes lie in one run of an indirect memory key: the
- * region of that run. Returns the region, the memory window or the indirect memory key of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
-static inline __attribute__((always_inline)) const struct shca_mr *
-shca_resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
-		    struct shca_seg *seg, struct shca_ground *word)
+/* Resolves [raddr, raddr + len) with these rights. word: NULL; of an atomic, whose bytes lie in one run of an indirect memory
+ * key: the region of that run. Returns the region, the memory window or the indirect memory key of rkey; NULL:
+ * IBV_WC_REM_ACCESS_ERR. */
+static inline __attribute__((always_inline)) const struct shca_mr *shca_resolve_remote(
+	struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
+	struct shca_seg *seg, struct shca_ground *word)
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
@@ -22,9 +23,10 @@ shca_resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uin
 	return mr;
 }
 
-/* nak.c. Fails the request in the name of the responder, and puts the responder's queue in error, as class-C errors do (IBTA 9.9.3).
- * Returns the requester's status. */
-int shca_nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event, int requester_status);
+/* nak.c. Fails the request in the name of the responder, and puts the responder's queue in error, as class-C errors do (IBTA
+ * 9.9.3). Returns the requester's status. */
+int shca_nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event,
+	     int requester_status);
 
 /* The responder's completion found no room: its CQ is in error, the message is lost, and the responder's queue fails (not an XRC
  * responder's). */

@@ -8,8 +8,8 @@
 #include "shca/engine/exec.h"
 
 /* exec_operands_of of an ATOMIC_WRITE: a swap whatever the word is. Its value is in the request, or in the one segment. */
-static __attribute__((noinline)) int exec_written_word(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req,
-						       struct shca_atomic *a)
+static __attribute__((noinline)) int exec_written_word(struct shca_thread *thr, const struct shca_qp *qp,
+						       const struct shca_req *req, struct shca_atomic *a)
 {
 	uint64_t value = req->arg[0];
 	struct shca_seg here = {.where = (uintptr_t)&value, .len = sizeof(value), .lane = SHCA_LANE_CMA};
@@ -117,7 +117,8 @@ int shca_exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
 	mr = shca_resolve_remote(thr, r, req->rkey, req->raddr, a.size,
-			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.ground);
+				 req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg,
+				 &at.ground);
 	if (unlikely(!mr))
 		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	at.proc = shca_region_owner(mr);

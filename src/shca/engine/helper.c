@@ -329,8 +329,8 @@ static void *helper_main(void *arg)
 	thr->helper = true;
 	separate_descriptors(m);
 	if (!m->virtual_process && shca_life_word_take(m))
-		shca_error("the helper thread's life word is not accepted by the kernel: %s. The death of this process is noticed "
-			   "within SHCA_DEATH_MS", strerror(errno));
+		shca_error("the helper thread's life word is not accepted by the kernel: %s. The death of this process is "
+			   "noticed within SHCA_DEATH_MS", strerror(errno));
 	pthread_mutex_lock(&h->lock);
 	h->ready = true;
 	pthread_cond_signal(&h->settled);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Indirect memory keys (UMR) while a request is executed: a segment of such a key is walked run by run, and each run is looked up by the
- * lkey of its entry when the walk comes to it.
+ * Indirect memory keys (UMR) while a request is executed: a segment of such a key is walked run by run, and each run is looked
+ * up by the lkey of its entry when the walk comes to it.
  *
  *     segment [addr, addr + n) of key A
  *       frame 0: A's table, repetition and entry of addr ... -> a region: a run
  *                                                            -> key B: frame 1, B's table, ... -> a region: a run
  *
- * A walk keeps no look-up beyond its end, and is inside the engine until then. So the process that takes a region or a key away waits
- * for the walk (I8), and whoever comes later finds the key ended. I7: the tables are memory of the keys' owner, who may write anything
- * into them. A walk leaves a table's bounds at no value, and every run passes the look-up of its region.
+ * A walk keeps no look-up beyond its end, and is inside the engine until then. So the process that takes a region or a key away
+ * waits for the walk (I8), and whoever comes later finds the key ended. I7: the tables are memory of the keys' owner, who may
+ * write anything into them. A walk leaves a table's bounds at no value, and every run passes the look-up of its region.
  */
 #include "shca.h"
 #include "shca/engine/access.h"
@@ -62,7 +62,8 @@ static bool walk_into(struct walk *w, const struct shca_mr *key, uint64_t addr, 
 	uint32_t n = t ? __atomic_load_n(&t->n, __ATOMIC_RELAXED) : 0;
 	uint64_t unit = t ? __atomic_load_n(&t->unit, __ATOMIC_RELAXED) : 0;
 
-	if (w->depth == SHCA_MKEY_DEPTH || !n || n > SHCA_MKEY_ENTRIES || !unit || !shca_fits(m, key->where, shca_mkey_bytes(n)) ||
+	if (w->depth == SHCA_MKEY_DEPTH || !n || n > SHCA_MKEY_ENTRIES || !unit ||
+	    !shca_fits(m, key->where, shca_mkey_bytes(n)) ||
 	    !shca_within(key->iova, __atomic_load_n(&t->bytes, __ATOMIC_RELAXED), addr, len))
 		return false;
 	struct frame *f = &w->frame[w->depth++];
@@ -83,8 +84,10 @@ static const struct shca_mr *inner_key(const struct walk *w, uint32_t lkey)
 	const struct shca_mr *k = shca_mr_entry(w->thr->m, lkey >> 8);
 
 	return k && SHCA_WINDOW_KIND(atomic_load_explicit(&k->window, memory_order_relaxed)) == SHCA_WINDOW_MKEY &&
-			       atomic_load_explicit(&k->bound, memory_order_acquire) == lkey && k->pd == w->pd && k->proc == w->proc &&
-			       (k->access & w->rights) == w->rights ? k : NULL;
+			       atomic_load_explicit(&k->bound, memory_order_acquire) == lkey && k->pd == w->pd &&
+			       k->proc == w->proc && (k->access & w->rights) == w->rights ?
+		       k :
+		       NULL;
 }
 
 /* Makes [addr, addr + len) of a region the current run. */
@@ -175,8 +178,8 @@ static inline void walk_on(struct walk *w, uint64_t n)
 	w->n -= n;
 }
 
-/* Sets *at to the address of the current byte for loads and stores; NULL: private memory. Returns false if there can be no such memory
- * (I7). */
+/* Sets *at to the address of the current byte for loads and stores; NULL: private memory. Returns false if there can
+ * be no such memory (I7). */
 static inline bool walk_place(const struct walk *w, char **at)
 {
 	if (unlikely(!place_in(w->thr, w->proc, &w->run, w->skip, at, false)))
@@ -186,7 +189,8 @@ static inline bool walk_place(const struct walk *w, char **at)
 	return true;
 }
 
-int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n, bool last, bool *src_err)
+int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n, bool last,
+		   bool *src_err)
 {
 	struct walk d, s;
 	int rc;
@@ -204,7 +208,8 @@ int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct sh
 		*src_err = !walk_place(&s, &from);
 		if (*src_err || !walk_place(&d, &to))
 			return -EFAULT;
-		rc = shca_copy_piece(thr, d.proc, to, d.run.where + d.skip, s.proc, from, s.run.where + s.skip, k, last && k == n, src_err);
+		rc = shca_copy_piece(thr, d.proc, to, d.run.where + d.skip, s.proc, from, s.run.where + s.skip, k,
+				     last && k == n, src_err);
 		n -= k;
 		if (rc || !n)
 			return rc == SHCA_COPY_MKEY ? -EACCES : rc;
@@ -257,8 +262,9 @@ bool shca_mkey_segs(const struct shca_member *m, uint32_t proc, uint32_t pd, con
 		if ((seg[i].lane & 7) != SHCA_LANE_MKEY)
 			continue;
 		const struct shca_mr *k = shca_mr_entry(m, seg[i].lane >> 8);
-		if (!k || SHCA_WINDOW_KIND(atomic_load_explicit(&k->window, memory_order_acquire)) != SHCA_WINDOW_MKEY || k->pd != pd ||
-		    k->proc != proc || SHCA_MKEY_LANE(shca_mkey_key(k)) != seg[i].lane || !SHCA_IS_MKEY(seg[i].where))
+		if (!k || SHCA_WINDOW_KIND(atomic_load_explicit(&k->window, memory_order_acquire)) != SHCA_WINDOW_MKEY ||
+		    k->pd != pd || k->proc != proc || SHCA_MKEY_LANE(shca_mkey_key(k)) != seg[i].lane ||
+		    !SHCA_IS_MKEY(seg[i].where))
 			return false;
 	}
 	return true;

@@ -246,8 +246,10 @@ static struct shca_qp *linked_at(const struct shca_thread *thr, const struct shc
 	struct shca_qp *qp = off ? shca_at_checked(thr->m, off, sizeof(*qp)) : NULL;
 
 	return qp && atomic_load(&qp->rnr_rq) == shca_off_of(thr->m, rq) && atomic_load(&qp->rnr_linked) & 1 &&
-			       shca_owner(thr->m, qp) && shca_owner(thr->m, qp) == shca_owner(thr->m, (const char *)(qp + 1) - 1) ?
-		       qp : NULL;
+			       shca_owner(thr->m, qp) &&
+			       shca_owner(thr->m, qp) == shca_owner(thr->m, (const char *)(qp + 1) - 1) ?
+		       qp :
+		       NULL;
 }
 
 static shca_off unlinked(struct shca_thread *thr, struct shca_qp *qp)

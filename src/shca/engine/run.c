@@ -149,15 +149,16 @@ static void count_key_violation(struct shca_thread *thr, const struct shca_qp *q
 		return;
 	SHCA_FAILPOINT(thr, "dc-violation", qp, 0);
 	uint32_t armed = atomic_load(&to->events);
-	while (armed & SHCA_DC_ARMED && !atomic_compare_exchange_weak(&to->events, &armed, (armed & ~SHCA_DC_ARMED) | 1u << SHCA_EVENT_DC_KEY))
+	while (armed & SHCA_DC_ARMED &&
+	       !atomic_compare_exchange_weak(&to->events, &armed, (armed & ~SHCA_DC_ARMED) | 1u << SHCA_EVENT_DC_KEY))
 		;
 	if (armed & SHCA_DC_ARMED)
 		shca_async_wake(thr, to->proc);
 	atomic_fetch_add(&to->dc_violations, 1);
 }
 
-/* The request at head cannot go on: no receive, no responder that answers, or a memory window in use. Returns whether the queue waits (it has a timer
- * then); false: its retries are used up. */
+/* The request at head cannot go on: no receive, no responder that answers, or a memory window in use. Returns whether the queue
+ * waits (it has a timer then); false: its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
 	uint64_t now = monotonic_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);

@@ -140,9 +140,9 @@ void shca_trace_begin(struct shca_thread *thr, const struct shca_qp *qp, const s
 	*r = (struct shca_trace_record){
 		.begin = realtime_ns(), .raddr = req->raddr, .qpn = qp->qpn, .dqpn = dqpn,
 		/* an ATOMIC_WRITE has its value, whatever segments were set */
-		.srqn = qp->type == IBV_QPT_XRC_SEND ? req->dqpn : 0, .len = req->op == SHCA_OP_ATOMIC_WRITE ? 8 : req->len, .imm = req->imm, .rkey = req->rkey,
-		.qkey = req->qkey >> 31 ? qp->qkey : req->qkey, .mtu = qp->mtu, .proc = qp->proc,
-		.executor = (uint16_t)thr->m->slot, .type = qp->type, .op = req->op, .flags = req->flags,
+		.srqn = qp->type == IBV_QPT_XRC_SEND ? req->dqpn : 0, .len = req->op == SHCA_OP_ATOMIC_WRITE ? 8 : req->len,
+		.imm = req->imm, .rkey = req->rkey, .qkey = req->qkey >> 31 ? qp->qkey : req->qkey, .mtu = qp->mtu,
+		.proc = qp->proc, .executor = (uint16_t)thr->m->slot, .type = qp->type, .op = req->op, .flags = req->flags,
 		.to = to ? to->proc : SHCA_MAX_PROCS, .rnr_timer = to ? to->min_rnr_timer : 0,
 	};
 	memcpy(r->arg, req->arg, sizeof(r->arg));

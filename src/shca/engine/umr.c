@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The request that configures an indirect memory key (struct shca_mkey): its rights, its layout, or both. The key and its table belong
- * to the owner of the queue. A key that is configured already is ended first, as LOCAL_INV ends it: no thread walks the table while it
- * is written. Between the two, peers are refused.
+ * The request that configures an indirect memory key (struct shca_mkey): its rights, its layout, or both. The key and its table
+ * belong to the owner of the queue. A key that is configured already is ended first, as LOCAL_INV ends it: no thread walks the
+ * table while it is written. Between the two, peers are refused.
  */
 #include "shca/engine/access.h"
 #include "shca/engine/mkey.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows: bind and invalidate (IBTA 10.6.7, 10.8.4, 11.2.10). The executor of a request that binds or invalidates changes the
- * window's entry (struct shca_mr), which belongs to the owner of the queue.
+ * Memory windows: bind and invalidate (IBTA 10.6.7, 10.8.4, 11.2.10). The executor of a request that binds or invalidates
+ * changes the window's entry (struct shca_mr), which belongs to the owner of the queue.
  *
- * A window of type 2 is of type 2B: its R_Key opens memory to requests that come by the queue pair on which it was bound. So the only
- * executor that can be inside memory through it is that of the connected peer's send queue.
+ * A window of type 2 is of type 2B: its R_Key opens memory to requests that come by the queue pair on which it was bound. So the
+ * only executor that can be inside memory through it is that of the connected peer's send queue.
  *   - SEND_WITH_INV is executed by that executor, between its requests: nothing is under way through the window.
  *   - LOCAL_INV, and a bind of a window of type 1 that is bound already, wait for every thread that found the R_Key valid (I8). The
  *     executor is inside the engine, so it waits for microseconds only (shca_quiesce_on); then the request stalls (SHCA_BUSY).
@@ -132,7 +132,9 @@ static const struct shca_mr *region_of(const struct shca_member *m, const struct
 	if (!mr || mr->proc != qp->proc || mr->pd != qp->pd || !(mr->access & IBV_ACCESS_MW_BIND) || atomic_load(&mr->window) ||
 	    (req->qkey & writes && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
 		return NULL;
-	return mr->implicit ? req->raddr + len >= len ? mr : NULL : shca_within(mr->iova, mr->length, req->raddr, len) ? mr : NULL;
+	return mr->implicit                                       ? req->raddr + len >= len ? mr : NULL :
+	       shca_within(mr->iova, mr->length, req->raddr, len) ? mr :
+								    NULL;
 }
 
 /* IBTA 10.6.7.2.2: whether the window may be bound as the request says. */
@@ -147,8 +149,8 @@ static bool may_bind(const struct shca_member *m, const struct shca_qp *qp, cons
 	return !req->arg[0] || region_of(m, qp, req);
 }
 
-static void write_entry(const struct shca_member *m, const struct shca_qp *qp, const struct shca_req *req, const struct shca_mr *mr,
-			struct shca_mr *w, uint32_t kind)
+static void write_entry(const struct shca_member *m, const struct shca_qp *qp, const struct shca_req *req,
+			const struct shca_mr *mr, struct shca_mr *w, uint32_t kind)
 {
 	struct shca_seg at = {.where = mr->where + (req->raddr - mr->iova), .lane = mr->lane};
 

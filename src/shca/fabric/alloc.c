@@ -302,8 +302,8 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 	}
 	int fd = shca_file_get(m), err = 0;
 	if (fd < 0) {
-		shca_error("the fabric \"%s\" cannot grow by %llu bytes: this process has closed the fabric's descriptor, which it had "
-			   "not opened (close_range, closefrom), before it had a connected queue",
+		shca_error("the fabric \"%s\" cannot grow by %llu bytes: this process has closed the fabric's descriptor, which "
+			   "it had not opened (close_range, closefrom), before it had a connected queue",
 			   m->hdr->name, (unsigned long long)bytes);
 		return -EBADF;
 	}
@@ -729,7 +729,8 @@ int shca_common_grow(struct shca_member *m)
 		seg = take_segment(m->qp_segs, SHCA_QP_SEGS, &m->hdr->qp_seg_hint, (shca_off)chunk * SHCA_CHUNK);
 	if (chunk && seg == UINT32_MAX) {
 		alloc_give_back(m, chunk, 1);
-		shca_error("all queue numbers of the fabric \"%s\" are taken (%u for each process at least)", m->hdr->name, SHCA_QP_SEG);
+		shca_error("all queue numbers of the fabric \"%s\" are taken (%u for each process at least)", m->hdr->name,
+			   SHCA_QP_SEG);
 	}
 	pthread_mutex_unlock(&m->heap->lock);
 	if (seg == UINT32_MAX)
@@ -809,7 +810,8 @@ void shca_account(struct shca_member *m, const struct shca_qp *qp)
 	atomic_fetch_add(&t->atomics, atomic_load(&qp->n_atomics));
 	atomic_fetch_add(&t->queues, 1);
 	/* the totals count as port 1's */
-	shca_port_moved(m, qp, SHCA_PATH_PORT(atomic_load(&qp->path)), 1, atomic_load(&qp->n_msgs) + atomic_load(&qp->n_bytes) / 4096);
+	shca_port_moved(m, qp, SHCA_PATH_PORT(atomic_load(&qp->path)), 1,
+			atomic_load(&qp->n_msgs) + atomic_load(&qp->n_bytes) / 4096);
 }
 
 static bool owned_by(const struct shca_member *m, shca_off off, uint32_t slot)

@@ -45,10 +45,10 @@ void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err)
 		atomic_store_explicit(&v[proc], atomic_load(&p->gen), memory_order_relaxed);
 	if (atomic_fetch_or(&m->hdr->cma_trouble, SHCA_CMA_SAID) & SHCA_CMA_SAID)
 		return;
-	shca_error("the kernel forbids process %d (%.16s) process_vm_%s of process %d (%.16s): %s. One of them is in a user namespace of "
-		   "its own (rootless container), is not dumpable (setuid, PR_SET_DUMPABLE), or is restricted by a seccomp profile or Yama. "
-		   "Between such processes private memory goes through proxy threads, which is slower. Permit it, or keep buffers in the "
-		   "arena (MPI_Alloc_mem)",
+	shca_error("the kernel forbids process %d (%.16s) process_vm_%s of process %d (%.16s): %s. One of them is in a user "
+		   "namespace of its own (rootless container), is not dumpable (setuid, PR_SET_DUMPABLE), or is restricted by a "
+		   "seccomp profile or Yama. Between such processes private memory goes through proxy threads, which is slower. "
+		   "Permit it, or keep buffers in the arena (MPI_Alloc_mem)",
 		   (int)getpid(), m->proc->comm, write ? "writev" : "readv", p->pid, p->comm, strerror(err));
 }
 
@@ -116,7 +116,8 @@ int shca_cma_judge(struct shca_member *m)
 	const char *why;
 	bool possible = shca_cma_possible(&why);
 	m->proc->cma = possible;
-	if (!possible && !(atomic_fetch_or(&m->hdr->cma_trouble, why ? SHCA_CMA_OFF | SHCA_CMA_SAID : SHCA_CMA_OFF) & SHCA_CMA_SAID) && why)
+	if (!possible &&
+	    !(atomic_fetch_or(&m->hdr->cma_trouble, why ? SHCA_CMA_OFF | SHCA_CMA_SAID : SHCA_CMA_OFF) & SHCA_CMA_SAID) && why)
 		shca_error("the kernel forbids process_vm_readv here (%s): peers reach private memory through a proxy thread, "
 			   "which is slower. Permit it, or keep buffers in the arena (MPI_Alloc_mem)",
 			   why);

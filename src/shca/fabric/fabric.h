@@ -136,7 +136,8 @@ struct shca_thread {
 	const uint64_t *group;		/* GID of that group while a copy is being delivered; else NULL */
 	bool sharing;			/* in a divided copy: no second one is begun inside */
 	bool tapped;			/* inside exec_tapped (engine/exec.c): the look-up goes past the tap */
-	uint64_t again;			/* the tap: when a request that is held back is looked at again; 0: nothing is held back */
+	uint64_t again;			/* the tap: when a request that is held back is looked at again; 0:
+					 * nothing is held back */
 	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
 	char *frame;			/* the Ethernet frame that is being run; NULL until the first */
@@ -335,8 +336,8 @@ static inline bool shca_list_next(const struct shca_member *m, struct shca_list_
 }
 /* Visits the objects. head: the slot's word; type: the object's. The body must not break. */
 #define shca_for_each_listed(m, type, var, of, head)                                                                         \
-	for (struct shca_list_walk walk_##var = {.first = __atomic_load_n((const shca_off *)&(m)->procs[(of)].head, __ATOMIC_SEQ_CST), \
-						 .slot = (of)};                                                               \
+	for (struct shca_list_walk walk_##var = {.slot = (of), .first =                                                      \
+			     __atomic_load_n((const shca_off *)&(m)->procs[(of)].head, __ATOMIC_SEQ_CST)};                  \
 	     shca_list_next(m, &walk_##var, sizeof(struct type), offsetof(struct type, next));)                              \
 		for (struct type *var = (struct type *)(void *)walk_##var.at; var; var = NULL)
 /* Returns whether an offset in one of the fabric's tables, which are trusted, lies in this member's mapping. The offset was
@@ -408,7 +409,8 @@ static inline void *shca_number_get(const struct shca_member *m, uint32_t number
 	/* as numbers: of an entry that is 0 the sum lies before the base, and is not used */
 	char *p = (char *)((uintptr_t)m->base + (e - kind));
 	/* the kind is less than the distance of two objects */
-	if (unlikely(e >= atomic_load_explicit(&m->end, memory_order_relaxed) - (size - 8)) && !shca_fits_by_now(m, e - kind, size))
+	if (unlikely(e >= atomic_load_explicit(&m->end, memory_order_relaxed) - (size - 8)) &&
+	    !shca_fits_by_now(m, e - kind, size))
 		return NULL;
 	return (e & (SHCA_LINE - 1)) == kind && *(const uint32_t *)(const void *)(p + said) == number ? p : NULL;
 }
@@ -538,10 +540,10 @@ struct shca_quiesce {
 bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose);
 bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q);
 void shca_quiesce_end(struct shca_quiesce *q);
-/* shca_quiesce by a thread inside the engine, which gives up after some microseconds, because the thread that it waits for may wait
- * for it; another thread may continue. *at, *seen: how far the wait has come: slots of threads below *at are done, *seen is the
- * `active` word of the thread in slot *at, 0: not read so far. Both begin with 0. Must: a heavy fence precedes the first call. Returns
- * false: call again later. */
+/* shca_quiesce by a thread inside the engine, which gives up after some microseconds, because the thread that it waits for may
+ * wait for it; another thread may continue. *at, *seen: how far the wait has come: slots of threads below *at are done, *seen is
+ * the `active` word of the thread in slot *at, 0: not read so far. Both begin with 0. Must: a heavy fence precedes the first
+ * call. Returns false: call again later. */
 bool shca_quiesce_on(struct shca_thread *thr, uint32_t whose, uint32_t *at, uint64_t *seen);
 static inline void shca_full_fence(void)
 {

@@ -98,8 +98,8 @@ int shca_file_namespaces(const struct shca_header *h)
 	}
 	if (!pid && !net)
 		return 0;
-	shca_error("the fabric \"%.63s\" belongs to another %s namespace (container) than this process%s. Run all processes in one "
-		   "namespace (docker: --%s=host or container:NAME), or name another fabric (SHCA_FABRIC)",
+	shca_error("the fabric \"%.63s\" belongs to another %s namespace (container) than this process%s. Run all processes in "
+		   "one namespace (docker: --%s=host or container:NAME), or name another fabric (SHCA_FABRIC)",
 		   h->name, pid ? "PID" : "network", *own && pid ? ", or /proc does" : "", pid ? "pid" : "network");
 	return -EXDEV;
 }
@@ -172,8 +172,8 @@ int shca_fabric_verify(int fd, const char *name, bool quiet)
 		return -ENOTTY;
 	if (st.st_uid != geteuid() || h.uid != geteuid()) {
 		if (!quiet)
-			shca_error("the fabric \"%.63s\" belongs to user %u, this process runs as user %u: a fabric is not shared "
-				   "between users. Run all processes as one user, or name another fabric (SHCA_FABRIC)",
+			shca_error("the fabric \"%.63s\" belongs to user %u, this process runs as user %u: a fabric is not "
+				   "shared between users. Run all processes as one user, or name another fabric (SHCA_FABRIC)",
 				   h.name, h.uid, (unsigned)geteuid());
 		return -EACCES;
 	}

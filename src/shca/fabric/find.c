@@ -280,7 +280,8 @@ static struct candidate *next_to_wait_for(struct candidate *list, size_t n, cons
 	struct candidate *found = NULL;
 	for (size_t i = 0; i < n; i++) {
 		struct candidate *c = &list[i];
-		if (c->uid != geteuid() || strcmp(c->name, hash) || !c->ticket != !ticket || (ticket && !find_is_before(c, ticket, fd)))
+		if (c->uid != geteuid() || strcmp(c->name, hash) || !c->ticket != !ticket ||
+		    (ticket && !find_is_before(c, ticket, fd)))
 			continue;
 		if (!found || c->ticket > found->ticket)
 			found = c;
@@ -405,9 +406,8 @@ static int find_explain(const struct candidate *c, int err)
 		return 0;
 	}
 	close(s);
-	shca_error("the fabric \"%s\" has a member, process %d, that does not let its descriptors be opened: it is set-uid or not "
-		   "dumpable (prctl PR_SET_DUMPABLE), or a security module forbids it",
-		   c->name, c->pid);
+	shca_error("the fabric \"%s\" has a member, process %d, that does not let its descriptors be opened: it is set-uid or "
+		   "not dumpable (prctl PR_SET_DUMPABLE), or a security module forbids it", c->name, c->pid);
 	return -EACCES;
 }
 
@@ -450,9 +450,9 @@ int shca_find(const char *name, bool explicit_name)
 			snprintf(path, sizeof(path), "/proc/%d", other_pid);
 			/* a name alone proves nothing */
 			if (!stat(path, &st) && st.st_uid == other)
-				shca_error("the fabric \"%s\" that this process makes is of user %u; there is one of user %u, too (process "
-					   "%d). A fabric is not shared between users: processes that are to meet must be of one user",
-					   name, me, other, other_pid);
+				shca_error("the fabric \"%s\" that this process makes is of user %u; there is one of user %u, "
+					   "too (process %d). A fabric is not shared between users: processes that are to meet "
+					   "must be of one user", name, me, other, other_pid);
 		}
 done:
 		free(list);

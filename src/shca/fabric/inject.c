@@ -83,7 +83,8 @@ static const struct what {
 } whats[] = {
 	{ "port-down", IBV_EVENT_PORT_ERR, offsetof(struct shca_port, down), 1, NULL, 0, 0, "no packet gets anywhere" },
 	{ "port-up", IBV_EVENT_PORT_ACTIVE, offsetof(struct shca_port, down), 0, NULL, 0, 0, "they do again" },
-	{ "lid-change", IBV_EVENT_LID_CHANGE, offsetof(struct shca_port, lid), 0, lid_after, 1, LID_MAX, "[LID] the port's address" },
+	{ "lid-change", IBV_EVENT_LID_CHANGE, offsetof(struct shca_port, lid), 0, lid_after, 1, LID_MAX,
+	  "[LID] the port's address" },
 	{ "pkey-change", IBV_EVENT_PKEY_CHANGE, offsetof(struct shca_port, pkey), 0, other_pkey, 0, 0xffff,
 	  "[P_KEY] the table's entry; no full member (below 0x8000): nobody hears anybody" },
 	{ "sm-change", IBV_EVENT_SM_CHANGE, offsetof(struct shca_port, sm_lid), 0, sm_lid_after, 1, LID_MAX,

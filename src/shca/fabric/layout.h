@@ -16,8 +16,8 @@
  *  I3  A CQE appears by one 16-byte compare-and-swap from the previous lap: no hole, nothing to recover. On success
  *      the compare-and-swap is a full fence before the reads of the CQ's `notify` and `awaited`.
  *  I4  A receive is taken by one CAS on the word, which names the taker.
- *  I5  The bytes of a WRITE before its last 64, those before their last 8 (but for unpolled private memory); all bytes of a request
- *      before the CQE.
+ *  I5  The bytes of a WRITE before its last 64, those before their last 8 (but for unpolled private memory); all bytes of
+ *      a request before the CQE.
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
  *  I7  Offsets, counts and numbers are checked when they are resolved: a word that another process has overwritten leads to an
  *      error status.
@@ -152,14 +152,14 @@ struct shca_port {
 	_Atomic uint32_t down;
 	/* counters of the port that no queue has; counted where requests wait or fail */
 	_Atomic uint64_t hw[SHCA_HW_COUNTERS];
-	/* Added to the sums over the queues that are bound to the port: messages and bytes, modulo 2^64, that queues counted on the
-	 * one port before they moved to the other one (shca_port_moved). */
+	/* Added to the sums over the queues that are bound to the port: messages and bytes, modulo 2^64, that queues counted on
+	 * the one port before they moved to the other one (shca_port_moved). */
 	_Atomic uint64_t moved_msgs, moved_bytes, moved_packets;
 };
 struct shca_ports {
 	/* The asynchronous events of the ports and the device: their number, and the last SHCA_PORT_EVENTS of them, at position %
-	 * SHCA_PORT_EVENTS: position + 1 << 8 | port << 6 | enum ibv_event_type; port 0: of the device. Each context reads them from
-	 * the position at which the context was opened. The entry is stored before `events` is raised. */
+	 * SHCA_PORT_EVENTS: position + 1 << 8 | port << 6 | enum ibv_event_type; port 0: of the device. Each context reads them
+	 * from the position at which the context was opened. The entry is stored before `events` is raised. */
 	_Atomic uint64_t events;
 	_Atomic uint64_t event[SHCA_PORT_EVENTS];
 	_Atomic uint32_t broken;	/* the device has failed: for good */
@@ -241,15 +241,15 @@ struct shca_numbers {
 /* VOUCHED: only of a request's local segments, never of a region: private memory whose owner may load and store it
  * (SHCA_ACCESS_VOUCHED). MKEY: only of segments, never of a region: bytes of an indirect memory key (struct shca_mkey). */
 enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED, SHCA_LANE_MKEY };
-/* Where a null region (ibv_alloc_null_mr) begins: no address of a process. Reads of it find zeros, writes to it are dropped. Address
- * `addr` of the region is at SHCA_NULL_AT + addr. */
+/* Where a null region (ibv_alloc_null_mr) begins: no address of a process. Reads of it find zeros, writes to it are dropped.
+ * Address `addr` of the region is at SHCA_NULL_AT + addr. */
 #define SHCA_NULL_AT (1ull << 63)
 #define SHCA_IS_NULL(where) ((where) >> 63)
 #define SHCA_NULL_BYTES (1ull << 62)
 /*
- * A segment of an indirect memory key: `where` is SHCA_MKEY_AT + the address in the key, and `lane` is SHCA_LANE_MKEY, with the low 5
- * bits of the key in bits 3 to 7 and the key's index above. So the copy of such a segment as private memory ends where the copy of a
- * null region begins (copy_piece.c), and no other copy has an instruction for indirect keys.
+ * A segment of an indirect memory key: `where` is SHCA_MKEY_AT + the address in the key, and `lane` is SHCA_LANE_MKEY, with the
+ * low 5 bits of the key in bits 3 to 7 and the key's index above. So the copy of such a segment as private memory ends where the
+ * copy of a null region begins (copy_piece.c), and no other copy has an instruction for indirect keys.
  */
 #define SHCA_MKEY_AT (3ull << 62)
 #define SHCA_MKEY_BYTES (1ull << 62)	/* addresses of keys are below */
@@ -257,8 +257,8 @@ enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_
 #define SHCA_MKEY_LANE(key) (SHCA_LANE_MKEY | ((key) & 31u) << 3 | ((key) & ~255u))
 /*
  * A memory region, or a memory window (engine/window.c). A region opens memory while `key` is its key; a window has `key` 0, and
- * opens memory to peers while `bound` is its R_Key. So no look-up of local keys finds a window, and the look-up of an R_Key asks for
- * windows last.
+ * opens memory to peers while `bound` is its R_Key. So no look-up of local keys finds a window, and the look-up of an
+ * R_Key asks for windows last.
  */
 struct shca_mr {
 	_Atomic uint32_t key;		/* region: the whole key while valid, else 0 */
@@ -288,9 +288,10 @@ enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WIND
 #define SHCA_WINDOW_REGION(word) ((word) >> 8)
 
 /*
- * An indirect memory key (UMR): the layout of a struct shca_mr of kind SHCA_WINDOW_MKEY, in the arena of the key's owner, at `where`.
- * The entry's `key` is 0, and `bound` is the key while it is configured, as of a memory window: so no look-up of a region finds it.
- * Its `iova` is the address of the first byte, and its `length` is 0: no address lies in the entry as if it were a region.
+ * An indirect memory key (UMR): the layout of a struct shca_mr of kind SHCA_WINDOW_MKEY, in the arena of the key's
+ * owner, at `where`. The entry's `key` is 0, and `bound` is the key while it is configured, as of a memory window: so no
+ * look-up of a region finds it. Its `iova` is the address of the first byte, and its `length` is 0: no address lies in
+ * the entry as if it were a region.
  *
  *     a repetition:  | entry 0: len bytes at addr | entry 1 | ... | entry n - 1 |      unit bytes
  *     the next:      the same lengths, each entry `stride` bytes further in its own memory
@@ -406,7 +407,8 @@ struct shca_cq {
 	 * `tail` below `floor` is old, and any other is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the
 	 * CQ is in error. SHCA_CQ_MOVING: the owner replaces the ring. */
 	_Atomic uint64_t floor;
-	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_*; SHCA_CQ_STAMPED */
+	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_*;
+					 * SHCA_CQ_STAMPED */
 	_Atomic uint64_t waits;		/* struct shca_waits */
 	_Atomic uint64_t noticed;	/* queues that wait for a count up to this have been kicked, or need no kick */
 	_Atomic uint64_t awaited;	/* the largest count that a posted WAIT names; written by the owner */
@@ -417,28 +419,31 @@ struct shca_cq {
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, no more completions appear; SHCA_ERROR_EVENT */
 	/*
-	 * The ring is being replaced (engine/cq_move.c) while `floor` has SHCA_CQ_MOVING. Written by the owner before that bit is set,
-	 * but for `move_first`. A ring: its offset | log2 of its entries.
+	 * The ring is being replaced (engine/cq_move.c) while `floor` has SHCA_CQ_MOVING. Written by the owner before that bit
+	 * is set, but for `move_first`. A ring: its offset | log2 of its entries.
 	 */
 	_Atomic uint64_t move_ring;	/* the new ring */
-	_Atomic uint64_t move_spare;	/* the ring to be used instead if the unread completions do not fit the new one; 0: they do */
+	_Atomic uint64_t move_spare;	/* the ring to be used instead if the unread completions do not fit the new
+					 * one; 0: they do */
 	_Atomic uint64_t move_low;	/* the consumer's index */
-	/* SHCA_CQ_SETTLED | position of the first completion of the new ring; 0: not known yet. Written by any thread that finds it. */
+	/* SHCA_CQ_SETTLED | position of the first completion of the new ring; 0: not known yet. Written by any
+	 * thread that finds it. */
 	_Atomic uint64_t move_first;
 };
 #define SHCA_CQ_SETTLED (1ull << 63)
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*
- * The word `notify`: armed:2 | event:2 | SHCA_CQ_STAMPED:1 | - :3 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
- * and names the thread that owes the event's ring. A ring names the event (struct shca_ring), and a reader takes an event by
- * that event's ring only: so there is exactly one ring for each event, and poll(2) reports the descriptor rightly. A thread
- * that finds the ringer dead first makes itself the ringer (wake.c).
+ * The word `notify`: armed:2 | event:2 | SHCA_CQ_STAMPED:1 | - :3 | sequence:24 | thread:32. One compare-and-swap disarms the
+ * CQ, raises the event, and names the thread that owes the event's ring. A ring names the event (struct shca_ring), and a reader
+ * takes an event by that event's ring only: so there is exactly one ring for each event, and poll(2) reports the descriptor
+ * rightly. A thread that finds the ringer dead first makes itself the ringer (wake.c).
  */
 #define SHCA_CQ_ARM_ANY 1u
 #define SHCA_CQ_ARM_SOLICITED 2u
 #define SHCA_CQ_ARMED 3u
 #define SHCA_CQ_EVENT 12u
-#define SHCA_CQ_STAMPED 16u		/* completions have a time. Set when the CQ is made, for good; here, because producers read the word anyway */
+#define SHCA_CQ_STAMPED 16u		/* completions have a time. Set when the CQ is made, for good; here, because producers
+					 * read the word anyway */
 #define SHCA_CQ_EVENT_OWED 4u		/* an unread event whose ring is still to be sent */
 #define SHCA_CQ_EVENT_RUNG 8u		/* an unread event whose ring was sent */
 #define SHCA_CQ_EVENT_LOST 12u		/* an unread event whose ring found the socket full: the next reader of a ring sends it */
@@ -478,7 +483,8 @@ struct shca_rwqe {
 	/* the owner's `revoke_epoch` at the time of posting: while unchanged, so are the owner's regions */
 	uint32_t revoke_epoch;
 	uint8_t nsge;
-	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails; SHCA_BAD_KEYS */
+	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here
+					 * fails; SHCA_BAD_KEYS */
 	uint8_t ud_bits;		/* UD with an immediate: SHCA_CQE_UD_* >> 24. Written before the CQE */
 	uint8_t reserved[5];
 	struct shca_seg sge[];		/* max_sge of the queue; and from the end backwards, as many struct shca_ground */
@@ -571,23 +577,26 @@ struct shca_wqe {
 	uint8_t nsge;
 	/* enum ibv_wc_status found at post: the request completes with it; SHCA_BAD_KEYS */
 	uint8_t bad;
-	uint32_t imm;			/* masked atomics: bytes; LOCAL_INV: R_Key; BIND_MW: L_Key of the region, 0: none; UMR: entries */
-	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region; UMR: of the first byte */
+	uint32_t imm;			/* masked atomics: bytes; LOCAL_INV: R_Key; BIND_MW: L_Key of the region, 0:
+					 * none; UMR: entries */
+	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region; UMR: of
+					 * the first byte */
 	uint32_t rkey;			/* BIND_MW: the new one; UMR: SHCA_UMR_* */
 	/* UD, DC: destination; XRC: remote SRQ number; BIND_MW, UMR: index of the window's, of the key's entry */
 	uint32_t dqpn;
 	uint32_t qkey;			/* BIND_MW, UMR: rights, IBV_ACCESS_* */
 	uint32_t len;			/* total bytes */
 	/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH, SHCA_MULTICAST:
-	 * arg[2], arg[3] the group's GID; BIND_MW: arg[0] length, arg[1] `gen` of the window's entry; UMR: arg[0] unit, arg[1] `gen`,
-	 * arg[2] repetitions */
+	 * arg[2], arg[3] the group's GID; BIND_MW: arg[0] length, arg[1] `gen` of the window's entry; UMR: arg[0] unit, arg[1]
+	 * `gen`, arg[2] repetitions */
 	uint64_t arg[4];
 	struct shca_seg sge[];		/* or inline bytes */
 };
 _Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");
 #define SHCA_WQE_INLINE_MAX 192u		/* most inline bytes in a WQE */
 /* UMR: the parts of an indirect memory key that the request sets. The data of the request are the entries. */
-/* `bad` of a request or a receive: some segments are of no region, but of indirect memory keys, perhaps. No enum ibv_wc_status. */
+/* `bad` of a request or a receive: some segments are of no region, but of indirect memory keys, perhaps.
+ * No enum ibv_wc_status. */
 #define SHCA_BAD_KEYS 31u
 #define SHCA_UMR_ACCESS 1u
 #define SHCA_UMR_LAYOUT 2u
@@ -601,8 +610,9 @@ enum shca_step {
 	SHCA_STEP_DATA,		/* RDMA write: data may be partly there, the last line is not */
 	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may or may not have been executed */
 	SHCA_STEP_WROTE,	/* WRITE_WITH_IMM: data is there, no receive taken yet */
-	/* LOCAL_INV, BIND_MW, UMR: the R_Key of the window or key is ended if step_to is not 0. Threads in slots below step_index do not use it any
-	 * more, step_pos: the next thread's `active` word when it may have used it (shca_quiesce_on) */
+	/* LOCAL_INV, BIND_MW, UMR: the R_Key of the window or key is ended if step_to is not 0. Threads in slots
+	 * below step_index do not use it any more, step_pos: the next thread's `active` word when it may have used
+	 * it (shca_quiesce_on) */
 	SHCA_STEP_UNBIND,
 	SHCA_STEP_BIND,		/* BIND_MW, UMR: the entry of the window or key is being written */
 	SHCA_STEP_RCQE,		/* the responder's completion is being put in (step_cq, step_status) */
@@ -694,8 +704,8 @@ struct shca_qp {
 	/* The tap holds the request at head back until this time, CLOCK_MONOTONIC ns, whose low 3 bits are the enum shca_fate; 0:
 	 * no. Written by the executor (engine/trace.c). */
 	_Atomic uint64_t held;
-	/* SHCA_PATH_*: the ports of the queue's paths, and its migration state. Written by modify, and by every executor that finds
-	 * that the path has to change (engine/path.c), by compare-and-swap of the whole word. */
+	/* SHCA_PATH_*: the ports of the queue's paths, and its migration state. Written by modify, and by every executor that
+	 * finds that the path has to change (engine/path.c), by compare-and-swap of the whole word. */
 	_Atomic uint32_t path;
 };
 #define SHCA_FLUSH_GIVEN 2u
@@ -715,7 +725,8 @@ struct shca_qp {
 #define SHCA_PATH_SET_TO(w, v) (((w) & ~(3u << 4)) | (uint32_t)(v) << 4)
 #define SHCA_PATH_SET_ALT(w, port, to, timeout) \
 	(((w) & ~(0x1ffu << 6)) | (uint32_t)(port) << 6 | (uint32_t)(to) << 8 | (uint32_t)(timeout) << 10)
-#define SHCA_PATH_MOVED (1u << 15)	/* migrated, and the owner's attributes are still those of before: the alternate timeout is in force */
+#define SHCA_PATH_MOVED (1u << 15)	/* migrated, and the owner's attributes are still those of before: the alternate
+					 * timeout is in force */
 #define SHCA_PATH_OWED (1u << 16)	/* migrated, and IBV_EVENT_PATH_MIG is still to be raised */
 #define SHCA_PATH_REFUSED (1u << 17)	/* IBV_EVENT_PATH_MIG_ERR was raised for this alternate path */
 #define SHCA_PATH_RESET SHCA_PATH_SET_PORT(0u, 1)	/* of a queue in RESET */
@@ -777,8 +788,8 @@ struct shca_xrcd {
 };
 
 /*
- * A queue's membership in a multicast group. The sender of a datagram goes through the lists of all processes: an attach is seen by
- * datagrams that are run behind it, a detach waits for those that have found the queue.
+ * A queue's membership in a multicast group. The sender of a datagram goes through the lists of all processes: an attach is seen
+ * by datagrams that are run behind it, a detach waits for those that have found the queue.
  */
 struct shca_group {
 	shca_aligned uint64_t gid[2];	/* as in memory of union ibv_gid */

@@ -408,9 +408,8 @@ int shca_proc_claim(struct shca_member *m)
 {
 	if (!m->hdr->fences) {
 		if (shca_membarrier_missing() || shca_membarrier_register()) {
-			shca_error("the fabric \"%s\" relies on membarrier(2), which this process may not use (%s). Create the fabric "
-				   "with SHCA_FENCES=1",
-				   m->hdr->name, strerror(errno));
+			shca_error("the fabric \"%s\" relies on membarrier(2), which this process may not use (%s). Create the "
+				   "fabric with SHCA_FENCES=1", m->hdr->name, strerror(errno));
 			return -EOPNOTSUPP;
 		}
 	}

@@ -19,8 +19,8 @@ void shca_port_init(struct shca_ports *p)
 	}};
 }
 
-/* IBTA 10.9.3: two ports can communicate if their P_Keys name one partition, and at least one of them is a full member. P_Key 0 and
- * 0x8000 name none. */
+/* IBTA 10.9.3: two ports can communicate if their P_Keys name one partition, and at least one of them is a full member. P_Key
+ * 0 and 0x8000 name none. */
 bool shca_ports_connect(const struct shca_ports *p, uint32_t a, uint32_t b)
 {
 	if (a < 1 || a > SHCA_PORTS_MAX || b < 1 || b > SHCA_PORTS_MAX || atomic_load(&p->broken))

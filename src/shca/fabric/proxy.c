@@ -353,7 +353,8 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 			static _Atomic uint32_t told;
 			if (!atomic_exchange(&told, 1))
 				shca_error("the private memory of process %d (%.16s) is out of reach: the kernel forbids "
-					   "process_vm_readv or process_vm_writev, and it cannot start a proxy thread (its output says why: no memory, or ulimit -u)",
+					   "process_vm_readv or process_vm_writev, and it cannot start a proxy thread (its "
+					   "output says why: no memory, or ulimit -u)",
 					   thr->m->procs[proc].pid, thr->m->procs[proc].comm);
 		}
 		if (err)

@@ -26,7 +26,8 @@ static bool quiesce_concerns(uint64_t active, uint32_t owner, uint32_t whose)
 
 	if (!(active & 1) || !owner)
 		return false;
-	return !a || whose == SHCA_EVERYBODY || (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
+	return !a || whose == SHCA_EVERYBODY ||
+	       (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
 }
 
 /* Returns whether the section of a thread that was seen as `seen` is over: the thread has left, or is elsewhere; or (with
@@ -96,7 +97,8 @@ bool shca_quiesce_on(struct shca_thread *thr, uint32_t whose, uint32_t *at, uint
 			*seen = active;
 		}
 		/* a dead thread's requests to this process's proxy can be cancelled here, those to another process's there */
-		for (uint32_t round = 1; !quiesce_is_over(m, *at, *seen, whose, whose == m->slot && round == ROUNDS_INSIDE); round++) {
+		for (uint32_t round = 1; !quiesce_is_over(m, *at, *seen, whose, whose == m->slot && round == ROUNDS_INSIDE);
+		     round++) {
 			if (round == ROUNDS_INSIDE)
 				return false;
 			wait_a_little(round);

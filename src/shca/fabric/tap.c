@@ -141,8 +141,8 @@ static int set_one(struct shca_fault *f, const char *s, const char *end)
 		atomic_store(&f->delay_us, (uint32_t)number);
 		return 0;
 	}
-	shca_error("fault \"%.*s\" of a queue is not understood: drop=P, dup=P, delay=P, rnr=P with P from 0 to 1, delay_us=N up to "
-		   "60000000, seed=N", (int)(end - s), s);
+	shca_error("fault \"%.*s\" of a queue is not understood: drop=P, dup=P, delay=P, rnr=P with P from 0 to 1, delay_us=N up "
+		   "to 60000000, seed=N", (int)(end - s), s);
 	return -EINVAL;
 }
 

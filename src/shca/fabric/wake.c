@@ -220,7 +220,8 @@ static int send_ring(struct shca_member *m, const struct shca_cq *cq, uint64_t e
 /* Changes the state of exactly this event, unless the event was read or has a new ringer. Arming in the meantime is kept. */
 static bool wake_settle(struct shca_cq *cq, uint64_t *event, uint32_t state, uint32_t by)
 {
-	uint64_t w = atomic_load(&cq->notify), to = shca_cq_event(state, SHCA_CQ_EVENT_SEQ(*event), by) | (*event & SHCA_CQ_STAMPED);
+	uint64_t w = atomic_load(&cq->notify),
+		 to = shca_cq_event(state, SHCA_CQ_EVENT_SEQ(*event), by) | (*event & SHCA_CQ_STAMPED);
 
 	while ((w & ~(uint64_t)SHCA_CQ_ARMED) == *event)
 		if (atomic_compare_exchange_weak(&cq->notify, &w, to | (w & SHCA_CQ_ARMED))) {

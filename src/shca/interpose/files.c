@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libshca-files.so, which shcarun preloads besides libshca.so: the calls by which programs look at a device's files, answered
- * for those of the software device (verbs/files.c) and handed on for all other files. (rdma_cm.c has those for RDMA CM.) A library of its own, and not a part of
- * libshca.so, because a program that only links libshca must not get its open() from there; and without symbol versions, so
- * that callers built for any version of libc are served.
+ * for those of the software device (verbs/files.c) and handed on for all other files. (rdma_cm.c has those for RDMA CM.) A
+ * library of its own, and not a part of libshca.so, because a program that only links libshca must not get its open() from
+ * there; and without symbol versions, so that callers built for any version of libc are served.
  *
  * Directories have no descriptors, but opendir() and scandir() list them (directories.c).
  */
@@ -133,7 +133,8 @@ OLD_STAT(__lxstat64, lstat64, stat64)
 		struct shca_file file;                                                        \
 		bool found;                                                                   \
 		if (!ours(path, &file, &found))                                               \
-			return FORWARD(old) ? FORWARD(old)(version, dir, path, st, flags) : FORWARD(function)(dir, path, st, flags); \
+			return FORWARD(old) ? FORWARD(old)(version, dir, path, st, flags) :           \
+					      FORWARD(function)(dir, path, st, flags);                \
 		return found ? function(dir, path, st, flags) : -1;                           \
 	}
 OLD_STAT_AT(__fxstatat, fstatat, stat)
@@ -220,7 +221,8 @@ EXPORT int faccessat(int dir, const char *path, int mode, int flags)
 static int open_text(const struct shca_file *file, int flags)
 {
 	int saved = errno;
-	int fd = memfd_create(strrchr(file->path, '/') + 1, flags & O_CLOEXEC ? MFD_CLOEXEC | MFD_ALLOW_SEALING : MFD_ALLOW_SEALING);
+	int fd = memfd_create(strrchr(file->path, '/') + 1,
+			      flags & O_CLOEXEC ? MFD_CLOEXEC | MFD_ALLOW_SEALING : MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -1;

@@ -164,7 +164,8 @@ EXPORT int shca_path_record(struct ibv_context *context, uint8_t port, const uin
 	if (context ? shca_is_ours(context) : !shca_preloaded())
 		return context && shca_inherited(context) ? errno : shca_sa_path_record(context, port, dgid, record);
 	__typeof__(&shca_path_record) f = shca_preloaded() ? shca_next_find(&next) : NULL;
-	return f ? f(context, port, dgid, record) : shca_refuse(EOPNOTSUPP, "shca_path_record: the context is of no software device");
+	return f ? f(context, port, dgid, record) :
+		   shca_refuse(EOPNOTSUPP, "shca_path_record: the context is of no software device");
 }
 
 EXPORT int shca_counts(struct ibv_context *context, struct shca_counts *counts)

@@ -248,8 +248,9 @@ EXPORT int mlx5dv_modify_qp_sched_elem(struct ibv_qp *qp, const struct mlx5dv_sc
  * rdma-core and means this signature in 34 to 57: a libmlx5 of another release is not bound to this function, and cannot make
  * such queues.
  */
-int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct ibv_qp_init_attr_ex *attr, struct exp_mlx5_create_cmd *cmd,
-			  size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size);
+int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct ibv_qp_init_attr_ex *attr,
+			  struct exp_mlx5_create_cmd *cmd, size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp,
+			  size_t resp_size);
 EXPORT int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct ibv_qp_init_attr_ex *attr,
 				 struct exp_mlx5_create_cmd *cmd, size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp,
 				 size_t resp_size)

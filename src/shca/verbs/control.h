@@ -116,8 +116,9 @@ bool shca_inherited(const struct ibv_context *ctx);
 bool shca_unusable(const struct ibv_context *ctx);
 /* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
 bool shca_is_connectx(void);
-/* SHCA_LINK: whether the port has the attributes of RoCE. The packets of a fabric know no link layer: processes with either reach each
- * other. Entry 0 of the GID table is the only one of InfiniBand, and RoCE v1's; entry 1, the same GID, is RoCE v2's. */
+/* SHCA_LINK: whether the port has the attributes of RoCE. The packets of a fabric know no link layer: processes
+ * with either reach each other. Entry 0 of the GID table is the only one of InfiniBand, and RoCE v1's; entry 1,
+ * the same GID, is RoCE v2's. */
 bool shca_is_ethernet(void);
 static inline uint32_t shca_gid_entries(void)
 {
@@ -283,10 +284,10 @@ struct shca_mkey_conf {
 	uint32_t n;
 	struct shca_mkey_entry *entry;	/* n; `at` is filled in by shca_fill_mkey */
 };
-/* Fills in the request that configures a key. The entries stay the caller's, until the request is submitted. seg: one. Returns 0, or
- * EINVAL: refused. */
-int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const struct shca_mkey_conf *conf, struct shca_req *req,
-		   struct shca_seg *seg);
+/* Fills in the request that configures a key. The entries stay the caller's, until the request is submitted. seg: one. Returns
+ * 0, or EINVAL: refused. */
+int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const struct shca_mkey_conf *conf,
+		   struct shca_req *req, struct shca_seg *seg);
 
 /* ---- mw.c --------------------------------------------------------------------------------------------------- */
 
@@ -303,18 +304,18 @@ static inline struct shca_user_mw *shca_user_mw_of(struct ibv_mw *mw)
 }
 struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int shca_dealloc_mw(struct ibv_mw *mw);
-/* Makes the region take no more binds. Returns 0, EBUSY: a memory window is bound to the region, which takes binds again; or another
- * errno value. */
+/* Makes the region take no more binds. Returns 0, EBUSY: a memory window is bound to the region, which takes binds again;
+ * or another errno value. */
 int shca_windows_close(struct shca_context *c, struct shca_mr *region, const char *call);
-/* Ends a memory window or an indirect memory key for good: no request that was posted binds or configures the entry any more, and no
- * thread uses it (I8). call: for the text of an error. Returns 0 or an errno. */
+/* Ends a memory window or an indirect memory key for good: no request that was posted binds or configures the entry any more,
+ * and no thread uses it (I8). call: for the text of an error. Returns 0 or an errno. */
 int shca_window_retire(struct shca_context *c, struct shca_mr *sh, const char *call);
-/* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number. Must be
- * called behind the quiesce after which no executor is at work for the queue pair, since requests of the queue pair bind windows and
- * those of its peer invalidate them; and before the number is free. */
+/* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number.
+ * Must be called behind the quiesce after which no executor is at work for the queue pair, since requests of the queue pair bind
+ * windows and those of its peer invalidate them; and before the number is free. */
 void shca_windows_leave(struct shca_context *c, uint32_t qpn);
-/* Ends the windows of other contexts that are bound to regions of c (which those contexts have imported), and lets none be bound any
- * more. Must: c is being closed and off the list of contexts; its regions are deregistered next. */
+/* Ends the windows of other contexts that are bound to regions of c (which those contexts have imported), and lets none be bound
+ * any more. Must: c is being closed and off the list of contexts; its regions are deregistered next. */
 void shca_windows_end(struct shca_context *c);
 
 /* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
@@ -379,7 +380,8 @@ int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
-/* qp_modify.c: *attr is the attributes as they are, after a migration too. Must hold qp->modifying, and a common queue pair's lock. */
+/* qp_modify.c: *attr is the attributes as they are, after a migration too. Must hold qp->modifying, and a
+ * common queue pair's lock. */
 void shca_qp_query_path(struct shca_user_qp *qp, struct ibv_qp_attr *attr);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
@@ -423,7 +425,8 @@ void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct
 void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp);
 /* Takes the queue off the context's list. */
 void shca_qp_leave(struct shca_context *c, struct shca_user_qp *qp);
-/* Adds n to the reference counts of the PD, CQs, SRQ and XRC domain that the queue names: 1, or -1 when the queue is destroyed. */
+/* Adds n to the reference counts of the PD, CQs, SRQ and XRC domain that the queue names: 1, or -1 when
+ * the queue is destroyed. */
 void shca_qp_refs(struct shca_user_qp *qp, int n);
 
 /* ---- xrc.c: receiving queue pairs ---------------------------------------------------------------------------- */

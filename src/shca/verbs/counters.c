@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ports' counters, as monitoring tools and libraries read them below /sys/class/infiniband/shca0/ports/N: counters (IBTA 16.1.3.5,
- * the names of Linux) and hw_counters (the names of adapters' drivers).
+ * The ports' counters, as monitoring tools and libraries read them below /sys/class/infiniband/shca0/ports/N: counters (IBTA
+ * 16.1.3.5, the names of Linux) and hw_counters (the names of adapters' drivers).
  *
- * They are of the fabric: of the one that the process has joined, else of that which it would join. A port sends to itself, as a rule, so
- * what was transmitted counts as received. A queue counts on the port that it is bound to. The device counts messages and bytes, not packets: their number is what an adapter of the path MTU would
- * have sent. There is no wire, so there are no link errors.
+ * They are of the fabric: of the one that the process has joined, else of that which it would join. A port sends to itself,
+ * as a rule, so what was transmitted counts as received. A queue counts on the port that it is bound to. The device counts
+ * messages and bytes, not packets: their number is what an adapter of the path MTU would have sent. There is no wire, so
+ * there are no link errors.
  */
 #include <stdio.h>
 #include <stdlib.h>

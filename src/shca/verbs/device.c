@@ -46,8 +46,8 @@ static bool wants_provider_mlx5(void)
 	if (!strcmp(s, "mlx5") && shca_is_connectx())
 		return true;
 	if (!atomic_exchange(&told, true))
-		shca_error("SHCA_EXP_PROVIDER=%s: the experimental verbs have the providers shca and, with SHCA_IDENTITY=connectx, mlx5: "
-			   "using shca", s);
+		shca_error("SHCA_EXP_PROVIDER=%s: the experimental verbs have the providers shca and, with "
+			   "SHCA_IDENTITY=connectx, mlx5: using shca", s);
 	return false;
 }
 
@@ -344,7 +344,8 @@ struct ibv_context *shca_open_device(struct ibv_device *dev)
 	struct ibv_context *ctx = broken ? NULL : shca_open_member(node);
 	int after = ctx ? before : errno;	/* looking for the fabric was refused this and that on the way */
 	if (broken)
-		after = shca_refuse(EIO, "open_device: the device has failed (IBV_EVENT_DEVICE_FATAL), and other processes of the fabric \"%s\" "
+		after = shca_refuse(EIO, "open_device: the device has failed (IBV_EVENT_DEVICE_FATAL), and other processes of "
+					 "the fabric \"%s\" "
 				    "have it open: a new one is there when these have closed it", node->m.hdr->name);
 	if (!ctx)
 		node_put(node);

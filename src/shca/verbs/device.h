@@ -17,8 +17,8 @@
  *     exp.c      attributes of the experimental verbs   import.c  second contexts, and their domains and regions
  *     device.c   devices, open, close                child.c   refusals in a forked child
  *
- * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c <-
- * dv.c. Upper folders come to the lower ones as hooks: struct shca_queue_ops.
+ * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c
+ * <- dv.c. Upper folders come to the lower ones as hooks: struct shca_queue_ops.
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -153,7 +153,8 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
-	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the region deregisters it */
+	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the
+					 * region deregisters it */
 	uint32_t entries;		/* an indirect memory key (mkey.c): room for entries; 0: a region */
 	struct mlx5dv_mkey dv;		/* ... of mlx5dv_create_mkey */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
@@ -364,7 +365,8 @@ struct shca_user_qp {
 	bool fills_keys;		/* IBV_EXP_QP_CREATE_UMR */
 	struct shca_mkey_entry *key_entries;	/* of the request that is being posted (exp_post.c) */
 	uint32_t key_cap;
-	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was not made for them */
+	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was
+					 * not made for them */
 	bool mapped;			/* the shared part exists; false after the context was closed */
 	struct shca_user_group *groups;	/* multicast; guarded by the node's mutex */
 	struct shca_user_flow *flows;	/* that lead to the queue; guarded by the node's mutex */
@@ -442,7 +444,8 @@ uint64_t shca_user_ring_describe(struct shca_member *m, struct shca_rq *sh, cons
  * for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
 static inline bool shca_takes_receives(const struct shca_user_qp *q)
 {
-	return likely(q->rq && !q->srq) && (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
+	return likely(q->rq && !q->srq) &&
+	       (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
 		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV) || q->m->lenient);
 }
 /* The reason why shca_takes_receives is false, for a refusal. */
@@ -470,7 +473,7 @@ void shca_waits_free(struct shca_user_cq *cq);
 
 /* receive/poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-/* Of a process with two ports: tells from which one a datagram came. */
+/* Of a process with two ports: the port from which a datagram came. */
 int shca_poll_cq_of_ports(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 struct ibv_exp_wc;
 int shca_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);

@@ -18,13 +18,16 @@ int shca_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_byt
 	if (!shca_is_connectx())
 		return shca_refuse(EOPNOTSUPP, "mlx5dv_devx_general_cmd: the device is a ConnectX with SHCA_IDENTITY=connectx");
 	if (in_bytes < EXP_MLX5_IN_BYTES || out_bytes < EXP_MLX5_IN_BYTES)
-		return shca_refuse(EINVAL, "mlx5dv_devx_general_cmd: a command of %zu bytes, an answer of %zu; both have 16 at least",
+		return shca_refuse(EINVAL,
+				   "mlx5dv_devx_general_cmd: a command of %zu bytes, an answer of %zu; both have 16 at least",
 				   in_bytes, out_bytes);
 	opcode = exp_mlx5_get(in, EXP_MLX5_IN_OPCODE);
 	opmod = exp_mlx5_get(in, EXP_MLX5_IN_OPMOD) | 1;	/* current capabilities are answered as maximum ones */
 	if (opcode != EXP_MLX5_CMD_QUERY_HCA_CAP || (opmod != EXP_MLX5_CAPS_GENERAL && opmod != EXP_MLX5_CAPS_ATOMIC))
-		return shca_refuse(EOPNOTSUPP, "mlx5dv_devx_general_cmd: opcode %#x, modifier %#x: there is QUERY_HCA_CAP (0x100) of "
-				   "general capabilities (0) and atomics (6) only", opcode, opmod & ~1u);
+		return shca_refuse(EOPNOTSUPP,
+				   "mlx5dv_devx_general_cmd: opcode %#x, modifier %#x: there is QUERY_HCA_CAP (0x100) of "
+				   "general capabilities (0) and atomics (6) only",
+				   opcode, opmod & ~1u);
 	if (out_bytes < EXP_MLX5_OUT_BYTES)
 		return shca_refuse(EINVAL, "mlx5dv_devx_general_cmd: capabilities have %d bytes, there is room for %zu",
 				   EXP_MLX5_OUT_BYTES, out_bytes);
@@ -52,7 +55,8 @@ int shca_clock_info(struct ibv_context *ctx, struct mlx5dv_clock_info *info)
 	clock_gettime(CLOCK_REALTIME, &wall);
 	/* a cycle of the device's clock is a nanosecond */
 	*info = (struct mlx5dv_clock_info){
-		.nsec = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec, .last_cycles = shca_clock_ns(), .mult = 1, .mask = UINT64_MAX,
+		.nsec = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec, .last_cycles = shca_clock_ns(), .mult = 1,
+		.mask = UINT64_MAX,
 	};
 	return 0;
 }

@@ -59,7 +59,8 @@ static uint32_t cross_flags(const struct ibv_qp_init_attr_ex *attr, const struct
 {
 	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV;
 
-	if (!dv || !(dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS) || !(dv->send_ops_flags & MLX5DV_QP_EX_WITH_RAW_WQE))
+	if (!dv || !(dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS) ||
+	    !(dv->send_ops_flags & MLX5DV_QP_EX_WITH_RAW_WQE))
 		return 0;
 	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags & can : 0;
 }
@@ -145,7 +146,8 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 		return NULL;
 	}
 	if (size != 64 && size != 128) {
-		errno = shca_refuse(EINVAL, "mlx5dv_create_cq: entries of %d bytes (attributes or MLX5_CQE_SIZE); sizes are 64 and 128",
+		errno = shca_refuse(EINVAL,
+				    "mlx5dv_create_cq: entries of %d bytes (attributes or MLX5_CQE_SIZE); sizes are 64 and 128",
 				    size);
 		return NULL;
 	}
@@ -162,8 +164,10 @@ struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *ex)
 int shca_dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 {
 	if (type != MLX5DV_OBJ_CQ || !shca_is_connectx())
-		return shca_refuse(EOPNOTSUPP, "mlx5dv_init_obj: objects %#lx: with SHCA_IDENTITY=connectx the number of a completion "
-				   "queue (%#x) can be had, nothing else", (unsigned long)type, MLX5DV_OBJ_CQ);
+		return shca_refuse(EOPNOTSUPP,
+				   "mlx5dv_init_obj: objects %#lx: with SHCA_IDENTITY=connectx the number of a completion "
+				   "queue (%#x) can be had, nothing else",
+				   (unsigned long)type, MLX5DV_OBJ_CQ);
 	*obj->cq.out = (struct mlx5dv_cq){.cqe_cnt = (uint32_t)obj->cq.in->cqe + 1, .cqe_size = 64, .cqn = obj->cq.in->handle};
 	return 0;
 }

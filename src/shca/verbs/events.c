@@ -27,8 +27,8 @@ bool shca_async_ours(const struct shca_context *c)
 	return c->async.n >= 0 && shca_fd_ours(&c->node->bell) && !epoll_ctl(c->async.n, EPOLL_CTL_MOD, c->node->bell.n, &ev);
 }
 
-/* Takes the next event of the device or of a port that the process has, in the order in which the events came. Must hold c->mutex. A
- * late reader has lost the oldest events, as on a device whose event queue is full. */
+/* Takes the next event of the device or of a port that the process has, in the order in which the events came. Must hold
+ * c->mutex. A late reader has lost the oldest events, as on a device whose event queue is full. */
 static bool find_port_event(struct shca_context *c, struct ibv_async_event *event)
 {
 	const struct shca_ports *p = &c->m->hdr->ports;
@@ -44,7 +44,8 @@ static bool find_port_event(struct shca_context *c, struct ibv_async_event *even
 		if (!event)
 			return true;
 		c->port_events++;
-		*event = (struct ibv_async_event){ .event_type = SHCA_EVENT_TYPE(e), .element.port_num = (int)SHCA_EVENT_PORT(e) };
+		*event =
+			(struct ibv_async_event){.event_type = SHCA_EVENT_TYPE(e), .element.port_num = (int)SHCA_EVENT_PORT(e)};
 		return true;
 	}
 	return false;

@@ -87,8 +87,10 @@ static struct ibv_cq *exp_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 	uint32_t comp = attr ? attr->comp_mask : 0, flags = comp & IBV_EXP_CQ_INIT_ATTR_FLAGS ? attr->flags : 0;
 
 	if ((comp & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT) || (flags & ~can)) {
-		errno = shca_refuse(EOPNOTSUPP, "ibv_exp_create_cq: comp_mask %#x, flags %#x, the device has %#x: completions carry no "
-				    "time, and no other device takes part", comp, flags, can);
+		errno = shca_refuse(EOPNOTSUPP,
+				    "ibv_exp_create_cq: comp_mask %#x, flags %#x, the device has %#x: completions carry no "
+				    "time, and no other device takes part",
+				    comp, flags, can);
 		return NULL;
 	}
 	/* every completion queue can be waited for */
@@ -134,13 +136,13 @@ int shca_widen_atomics(struct ibv_context *ctx)
 /* Checks the attributes beyond an ordinary queue pair. 0 or an errno value. */
 static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic)
 {
-	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
-			     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY |
-			     IBV_EXP_QP_CREATE_UMR;
+	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV |
+			     IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR;
 	const uint32_t comp = attr->comp_mask;
 
 	if (flags & IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: a receive's place is free again when its completion is polled, which "
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_create_qp: a receive's place is free again when its completion is polled, which "
 				   "IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW wants to do without");
 	if (attr->qp_type == IBV_QPT_RAW_PACKET)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: raw packet queue pairs are made by ibv_create_qp");
@@ -151,7 +153,8 @@ static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flag
 	if (exp_qp_lacking(attr))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: comp_mask %#x: %s", comp, exp_qp_lacking(attr));
 	if ((comp & IBV_EXP_QP_INIT_ATTR_PORT) && (attr->port_num < 1 || attr->port_num > shca_ports()))
-		return shca_refuse(EINVAL, "ibv_exp_create_qp: port %u, the device has %u", attr->port_num, shca_ports());
+		return shca_refuse(EINVAL, "ibv_exp_create_qp: port %u: the device has %u, numbered from 1 (SHCA_PORTS)",
+				   attr->port_num, shca_ports());
 	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
 		return shca_refuse(EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
 	return 0;

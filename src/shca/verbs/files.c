@@ -345,7 +345,8 @@ static const char *path_of_second(const char *path)
 static bool find_any(const char *path, uint32_t port, struct shca_file *file)
 {
 	return find_in(files, ARRAY_SIZE(files), path, port, file) ||
-	       (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, port, file)) || find_counter(path, port, file);
+	       (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, port, file)) ||
+	       find_counter(path, port, file);
 }
 
 int shca_file_find(const char *path, struct shca_file *file)

@@ -12,8 +12,8 @@
 #include "shca/engine/access.h"
 #include "shca/verbs/control.h"
 
-/* Makes cmd_fd the context's command descriptor, which ibv_close_device closes. A program that passes another context's own descriptor, not a
- * duplicate as the manual demands, keeps that context whole. */
+/* Makes cmd_fd the context's command descriptor, which ibv_close_device closes. A program that passes another context's own
+ * descriptor, not a duplicate as the manual demands, keeps that context whole. */
 static void own_descriptor(struct shca_context *c, int cmd_fd)
 {
 	bool taken = false;
@@ -105,7 +105,8 @@ struct ibv_mr *shca_import_mr(struct ibv_pd *ibpd, uint32_t handle)
 		errno = shca_no_memory("import_mr");
 		return NULL;
 	}
-	mr->mr = (struct ibv_mr){.context = ibpd->context, .pd = ibpd, .length = sh->length, .handle = handle, .lkey = key, .rkey = key};
+	mr->mr = (struct ibv_mr){
+		.context = ibpd->context, .pd = ibpd, .length = sh->length, .handle = handle, .lkey = key, .rkey = key};
 	mr->sh = sh;
 	mr->pd = pd;
 	mr->imported = true;

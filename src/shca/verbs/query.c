@@ -32,7 +32,7 @@ static void device_attr(struct ibv_device_attr *a)
 		.max_cq = 1 << 20,
 		.max_cqe = SHCA_MAX_CQE,
 		.max_mr = SHCA_MR_SEG * SHCA_MR_SEGS - 1,
-		.max_mw = SHCA_MR_SEG * SHCA_MR_SEGS - 1,	/* of the same keys */
+		.max_mw = SHCA_MR_SEG * SHCA_MR_SEGS - 1, /* of the same keys */
 		.max_pd = 1 << 24,
 		.max_qp_rd_atom = SHCA_MAX_RD_ATOMIC,
 		.max_res_rd_atom = SHCA_MAX_RD_ATOMIC * (1 << 20),
@@ -123,7 +123,8 @@ uint32_t shca_dc_odp_caps(struct ibv_context *ctx)
 {
 	if (!shca_pages_on_demand(ctx))
 		return 0;
-	return IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	return IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+	       IBV_ODP_SUPPORT_ATOMIC;
 }
 
 static bool port_ok(uint32_t port)
@@ -150,7 +151,8 @@ int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr 
 	};
 
 	if (!port_ok(port))
-		return shca_refuse(EINVAL, "query_port: port %u, the device has %u", port, shca_ports());
+		return shca_refuse(EINVAL, "query_port: port %u: the device has %u, numbered from 1 (SHCA_PORTS)", port,
+				   shca_ports());
 	if (shca_unusable(ctx))
 		return errno;
 	if (shca_is_ethernet()) {
@@ -219,7 +221,8 @@ ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 	if (flags)
 		return -shca_refuse(EINVAL, "query_gid_table: flags %#x", flags);
 	if (max < shca_ports() * shca_gid_entries())
-		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %u entries", max, shca_ports() * shca_gid_entries());
+		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %u entries", max,
+				    shca_ports() * shca_gid_entries());
 	ssize_t n = 0;
 	for (uint32_t port = 1; port <= shca_ports(); port++)
 		for (uint32_t i = 0; i < shca_gid_entries(); i++, n++) {
@@ -255,13 +258,15 @@ int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *
 
 struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr)
 {
-	errno = shca_refuse(EOPNOTSUPP, "create_wq: %u requests: receives belong to queue pairs and shared receive queues", attr->max_wr);
+	errno = shca_refuse(EOPNOTSUPP, "create_wq: %u requests: receives belong to queue pairs and shared receive queues",
+			    attr->max_wr);
 	return NULL;
 }
 
 struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *ctx, struct ibv_rwq_ind_table_init_attr *attr)
 {
-	errno = shca_refuse(EOPNOTSUPP, "create_rwq_ind_table: 2^%u entries: packets are not spread by hashing", attr->log_ind_tbl_size);
+	errno = shca_refuse(EOPNOTSUPP, "create_rwq_ind_table: 2^%u entries: packets are not spread by hashing",
+			    attr->log_ind_tbl_size);
 	return NULL;
 }
 

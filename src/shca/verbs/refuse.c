@@ -43,8 +43,10 @@ bool shca_unusable(const struct ibv_context *ctx)
 		return true;
 	if (!shca_device_broken(shca_context_of(ctx)->m))
 		return false;
-	errno = shca_refuse(EIO, "the device has failed (IBV_EVENT_DEVICE_FATAL): destroy its objects and close it; a new one is there when "
-			    "all processes of the fabric have");
+	errno = shca_refuse(
+		EIO,
+		"the device has failed (IBV_EVENT_DEVICE_FATAL): destroy its objects and close it; a new one is there when "
+		"all processes of the fabric have");
 	return true;
 }
 
@@ -98,6 +100,7 @@ bool shca_wants_huge(const char *variable)
 
 	if (!s || strcmp(s, "HUGE"))
 		return false;
-	errno = shca_refuse(ENOMEM, "%s=HUGE: queues lie in the fabric's memory, which has no huge pages; PREFER_HUGE would do", variable);
+	errno = shca_refuse(ENOMEM, "%s=HUGE: queues lie in the fabric's memory, which has no huge pages; PREFER_HUGE would do",
+			    variable);
 	return true;
 }

@@ -15,7 +15,7 @@ struct device_list {
 	bool soft;		/* the list of the software HCA */
 };
 
-static void list_free(struct device_list *l)
+static void device_list_free(struct device_list *l)
 {
 	if (l->list && l->soft)
 		shca_free_device_list(l->list);
@@ -71,8 +71,8 @@ static void refuse_name(const char *name)
 	const char *near = hdl_nearest(name, known);
 	hdl_error("HEDDLE_DEVICE=%s: there is no such verbs device%s%s%s; there are: %s", name,
 		  near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "", *all ? all : "none");
-	list_free(&lists[0]);
-	list_free(&lists[1]);
+	device_list_free(&lists[0]);
+	device_list_free(&lists[1]);
 }
 
 void hdl_tp_prepare(void)
@@ -131,7 +131,7 @@ static int open_any(struct hdl_dev *dev)
 		hdl_error("this job spans several hosts and there is no verbs device to reach them: without an HCA, "
 			  "Soft-RoCE makes one "
 			  "of any Ethernet port (rdma link add rxe0 type rxe netdev eth0)");
-	list_free(&l);
+	device_list_free(&l);
 	return err;
 }
 
@@ -162,7 +162,7 @@ static int open_context(struct hdl_dev *dev, const char *name, int *port)
 					  err == -ENOMEM || err == -EAGAIN ? hdl_memory_limits(limits, sizeof(limits)) : "");
 			}
 		}
-		list_free(&l);
+		device_list_free(&l);
 		if (d)
 			return dev->port.ctx ? 0 : err;
 	}

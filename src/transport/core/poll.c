@@ -21,7 +21,7 @@ static __attribute__((noinline)) bool is_posted_again(struct hdl_dev *dev, struc
 	return wc->status != IBV_WC_WR_FLUSH_ERR || hdl_ud_flushed(dev, p);
 }
 
-static inline void received(struct hdl_dev *dev, const struct ibv_wc *wc)
+static inline void poll_received(struct hdl_dev *dev, const struct ibv_wc *wc)
 {
 	struct hdl_rxbuf *b = (struct hdl_rxbuf *)(uintptr_t)wc->wr_id;
 	struct hdl_rxpool *p = b->pool;
@@ -66,7 +66,7 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 			return all;
 		}
 		for (int i = 0; i < n; i++)
-			received(dev, &wc[i]);
+			poll_received(dev, &wc[i]);
 		all += n;
 	} while (n == 16 && all < 256);
 	if (!all) {

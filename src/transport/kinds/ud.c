@@ -349,14 +349,15 @@ static void acknowledge(struct hdl_ep *ep, uint32_t probe, bool much)
 	raw(ep, HDL_UD_ACK, probe, share, base, NULL, 0);
 }
 
-static void on_probe(void *arg, uint32_t number)
+static void ud_on_probe(void *arg, uint32_t number)
 {
 	raw(arg, HDL_UD_PROBE, number, 0, 0, NULL, 0);
 }
 
 static inline struct hdl_rel_ops ops_of(struct hdl_ep *ep)
 {
-	return (struct hdl_rel_ops){ .acked = on_acked, .resend = on_resend, .probe = on_probe, .now = monotonic_ns, .arg = ep };
+	return (struct hdl_rel_ops){
+		.acked = on_acked, .resend = on_resend, .probe = ud_on_probe, .now = monotonic_ns, .arg = ep};
 }
 
 static inline void ud_copy(char *to, const void *from, uint32_t n)
@@ -620,7 +621,7 @@ static __attribute__((noinline)) void bad_packet(const struct hdl_ep *ep, const 
 		  hdr->len);
 }
 
-static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+static inline void ud_deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
 	const struct hdl_hdr *hdr = &w->hdr;
 	uint32_t left = len - (uint32_t)HDL_UD_HEAD;
@@ -652,9 +653,9 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 
 	switch (hdl_rel_receive(r, w->psn)) {
 	case HDL_REL_DELIVER:
-		deliver(ep, w, len);
+		ud_deliver(ep, w, len);
 		while ((h = hdl_rel_next(r))) {
-			deliver(ep, (const struct hdl_udwire *)h->data, h->len);
+			ud_deliver(ep, (const struct hdl_udwire *)h->data, h->len);
 			free(h);
 		}
 		break;

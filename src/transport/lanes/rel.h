@@ -128,7 +128,8 @@ static inline bool hdl_rel_is_timed(const struct hdl_rel *r)
 	return r->next == r->timed;
 }
 void hdl_rel_time(struct hdl_rel *r, uint64_t now_ns);
-/* Gives a packet the next number. Must: hdl_rel_has_room. Ownership: the stream's until ops->acked. */
+/* Gives a packet the next number. Must: hdl_rel_room or hdl_rel_has_room_for has returned true. Ownership: the
+ * stream's until ops->acked. */
 static inline uint32_t hdl_rel_push(struct hdl_rel *r, void *pkt)
 {
 	r->pkt[r->next % HDL_REL_WINDOW] = pkt;

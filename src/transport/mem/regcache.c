@@ -313,7 +313,7 @@ static bool regcache_read_one(struct hdl_regcache *rc)
  * Whether no change of watched memory is under way (R3). The request is invalid: the kernel answers EAGAIN while a change is
  * under way, before it looks at the argument, and EFAULT else.
  */
-static bool is_quiet(struct hdl_regcache *rc)
+static bool regcache_is_quiet(struct hdl_regcache *rc)
 {
 	return ioctl(rc->uffd, UFFDIO_WRITEPROTECT, NULL) < 0 && errno != EAGAIN;
 }
@@ -442,7 +442,7 @@ struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, 
 	if (!rc->on || !(access & IBV_ACCESS_LOCAL_WRITE))
 		return register_once(dev, p, n, access);
 	hdl_regcache_tidy(dev->tp);
-	if (!is_quiet(rc))
+	if (!regcache_is_quiet(rc))
 		return register_once(dev, p, n, access);
 	pthread_mutex_lock(&rc->lock);
 	r = first_in(rc, from, to);

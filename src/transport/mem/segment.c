@@ -3,9 +3,8 @@
  * Memory that processes of one host load and store in place, without a device: a file in memory, which one
  * process makes and all map.
  *
- *     HDL_SEGMENT_ANONYMOUS a file without a name (memfd_create): peers open /proc/PID/fd/N of the maker.
- *     Must: same PID namespace, and
- *                             the right to look at the maker's descriptors
+ *     HDL_SEGMENT_ANONYMOUS   a file without a name (memfd_create): peers open /proc/PID/fd/N of the maker. Must: same PID
+ *                             namespace, and the right to look at the maker's descriptors
  *     HDL_SEGMENT_NAMED       a file in /dev/shm, whose name goes when all have opened it: containers that share /dev/shm only
  *
  * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS. The memory lives until the last process has

@@ -104,7 +104,7 @@ static bool is_refusal(int err)
 	return err == -EACCES || err == -EREMOTEIO || err == -EFAULT;
 }
 
-static void report_refused(const struct hdl_rma *op)
+static void rma_report_refused(const struct hdl_rma *op)
 {
 	char where[HDL_FAULT_TEXT];
 
@@ -147,7 +147,7 @@ static void end_if_all(struct hdl_rma *op)
 	if (op->type == UPDATE && !op->err && op->buf)
 		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all records on the wire */
 	if (is_refusal(op->err))
-		report_refused(op);
+		rma_report_refused(op);
 	if (!p->err)
 		p->err = op->err;
 	op->ended = true;

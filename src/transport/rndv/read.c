@@ -19,7 +19,7 @@ void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 }
 
 /* Posts a READ of the next chunk of the first operation. Returns 1: posted; 0: no room now. */
-static int read_one(struct hdl_ep *ep)
+static int rndv_read_one(struct hdl_ep *ep)
 {
 	struct hdl_fetch *f = ep->reads;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
@@ -60,7 +60,7 @@ void hdl_rndv_fetch_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 /* Posts one READ per call: where the device copies by this CPU, the peer's next message would wait for all of them. */
 bool hdl_rndv_read(struct hdl_ep *ep, int *events)
 {
-	if (ep->reads && ep->sq && read_one(ep)) {
+	if (ep->reads && ep->sq && rndv_read_one(ep)) {
 		++*events;
 		/* on a device that carries requests out while they are posted, the operation ends here */
 		hdl_sq_reap(ep->tp, ep->sq->scq);

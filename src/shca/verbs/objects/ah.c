@@ -15,9 +15,11 @@ uint32_t shca_address_port(const struct ibv_context *ctx, const struct ibv_ah_at
 int shca_address_check(const struct ibv_ah_attr *attr)
 {
 	if (attr->port_num < 1 || attr->port_num > shca_ports())
-		return shca_refuse(EINVAL, "address: port %u, the device has %u", attr->port_num, shca_ports());
+		return shca_refuse(EINVAL, "address: port %u: the device has %u, numbered from 1 (SHCA_PORTS)", attr->port_num,
+				   shca_ports());
 	if (attr->is_global && attr->grh.sgid_index >= shca_gid_entries())
-		return shca_refuse(EINVAL, "address: source GID index %u, the table has %u entries", attr->grh.sgid_index, shca_gid_entries());
+		return shca_refuse(EINVAL, "address: source GID index %u, the table has %u entries", attr->grh.sgid_index,
+				   shca_gid_entries());
 	if (!attr->is_global && shca_is_ethernet())
 		return shca_refuse(EINVAL, "address: without GRH: RoCE (SHCA_LINK=ethernet) has no LIDs");
 	return 0;

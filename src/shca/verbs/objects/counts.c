@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the device has executed of this process's queue pairs (shca_counts): sums of the queue pairs' counters, which their executors write. */
+/* The counts of executed requests of this process's queue pairs (shca_counts): sums of the queue pairs' counters, which
+ * their executors write. */
 #include <errno.h>
 
 #include "shca/verbs/control.h"

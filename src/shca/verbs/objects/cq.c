@@ -90,7 +90,8 @@ static struct shca_user_cq *take_event(struct shca_context *c, struct ibv_comp_c
 	uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
 	bool taken = false;
 	while (!taken && names(r, w))
-		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w, shca_cq_event(w & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED), r->seq, 0));
+		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w,
+						     shca_cq_event(w & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED), r->seq, 0));
 	if (taken) {
 		pthread_mutex_lock(&cq->cq.mutex);
 		cq->events_unacked++;
@@ -344,7 +345,8 @@ static void ring_copy(const struct shca_user_cq *cq, const struct shca_cq_move *
 	for (uint64_t pos = cq->ci; pos < to->first; pos++) {
 		struct shca_cqe *from = &cq->ring[pos & ((1ull << cq->log2) - 1)], *e = &to->ring[pos & ((1ull << to->log2) - 1)];
 		uint64_t w0 = atomic_load_explicit(&from->w0, memory_order_acquire) & ((1ull << 49) - 1);
-		uint64_t time = cq->stamped ? atomic_load(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)]) : 0;
+		uint64_t time =
+			cq->stamped ? atomic_load(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)]) : 0;
 
 		atomic_store_explicit(&e->w1, atomic_load_explicit(&from->w1, memory_order_relaxed), memory_order_relaxed);
 		if (cq->stamped && SHCA_STAMP_LAP(time) == shca_cqe_lap(pos, cq->log2))
@@ -396,8 +398,8 @@ static void move_end(struct shca_thread *thr, struct shca_user_cq *cq, const str
 	bool grows = to->log2 > sh->log2;
 
 	shca_quiesce(thr, thr->m->slot);
-	/* The seal is right again when the last word is written; until then shca_cq_sound_moving answers. A thread that looks at a slot
-	 * meanwhile looks at a slot of the longer ring with an index of the shorter one, or at its own. */
+	/* The seal is right again when the last word is written; until then shca_cq_sound_moving answers. A thread that looks at
+	 * a slot meanwhile looks at a slot of the longer ring with an index of the shorter one, or at its own. */
 	if (grows)
 		__atomic_store_n(&sh->ring, ring, __ATOMIC_RELEASE);
 	else
@@ -440,11 +442,16 @@ static int ring_replace(struct shca_thread *thr, struct shca_user_cq *cq, uint32
 	}
 	int rc = move_begin(thr, cq, ring | log2, spare ? spare | was : 0, &to);
 	if (rc == EIO)
-		return shca_refuse(EIO, "resize_cq: the completion queue's memory was overwritten");
+		return shca_refuse(EIO, "resize_cq to %u entries: the completion queue's memory was overwritten, by this "
+					"process or another one; destroy the queue", 1u << log2);
 	if (rc) {
 		shca_mem_free(m, ring, bytes);
 		shca_mem_free(m, spare, bytes_was);
-		return shca_refuse(EINVAL, "resize_cq: the completion queue was overrun");
+		return shca_refuse(
+			EINVAL,
+			"resize_cq to %u entries: the completion queue was overrun and is in error; destroy it, and make a "
+			"larger one",
+			1u << log2);
 	}
 	move_end(thr, cq, &to);
 	shca_mem_free(m, old, bytes_was);
@@ -473,7 +480,11 @@ static int resize(struct shca_thread *thr, struct shca_user_cq *cq, int cqe)
 	if (log2 == cq->log2)
 		return 0;
 	if (cq->sh->flags & SHCA_CQ_IGNORE_OVERRUN)
-		return shca_refuse(EOPNOTSUPP, "resize_cq: the completion queue ignores overruns: entries may be overwritten in the middle");
+		return shca_refuse(
+			EOPNOTSUPP,
+			"resize_cq to %d entries: the completion queue was made with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, so "
+			"unread entries may be overwritten meanwhile",
+			cqe);
 	int rc = ring_replace(thr, cq, log2);
 	if (rc == EINVAL && !shca_cq_in_error(cq->sh))
 		return too_small(cqe, 1ull << log2);
@@ -482,8 +493,8 @@ static int resize(struct shca_thread *thr, struct shca_user_cq *cq, int cqe)
 	return rc;
 }
 
-/* ibv_resize_cq, both ways. Producers, also those of other processes, go on meanwhile and wait for nothing (engine/cq_move.c); the
- * caller waits until every thread has left the engine that was in it. */
+/* ibv_resize_cq, both ways. Producers, also those of other processes, go on meanwhile and wait for nothing (engine/cq_move.c);
+ * the caller waits until every thread has left the engine that was in it. */
 int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	if (shca_unusable(ibcq->context))
@@ -500,8 +511,8 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return rc;
 }
 
-/* Moderation bounds how long, and for how many completions, an event may be held back to save interrupts. The device holds none back:
- * every bound holds. */
+/* Moderation bounds how long, and for how many completions, an event may be held back to save interrupts. The device holds none
+ * back: every bound holds. */
 int shca_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
 	if (shca_unusable(ibcq->context))
@@ -533,7 +544,8 @@ void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *
 		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
 	}
 	/* The completions at the front make room at once instead of at the next poll; not in a CQ that was overrun. */
-	while (cq->ci < end && end - cq->ci <= mask + 1 && SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
+	while (cq->ci < end && end - cq->ci <= mask + 1 &&
+	       SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
 		cq->ci++;
 	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 	shca_unlock(&cq->lock);

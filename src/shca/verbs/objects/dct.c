@@ -54,12 +54,14 @@ struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_
 		return NULL;
 	}
 	d->dct = (struct ibv_exp_dct){
-		.context = ctx, .handle = d->qp->qp.qp_num, .dct_num = d->qp->qp.qp_num, .pd = init->pd, .srq = init->srq, .cq = init->cq,
+		.context = ctx, .handle = d->qp->qp.qp_num, .dct_num = d->qp->qp.qp_num, .pd = init->pd, .srq = init->srq,
+		.cq = init->cq,
 	};
 	d->attr = (struct ibv_exp_dct_attr){
-		.dc_key = init->dc_key, .port = init->port, .access_flags = init->access_flags, .min_rnr_timer = init->min_rnr_timer,
-		.tclass = init->tclass, .flow_label = init->flow_label, .mtu = init->mtu, .pkey_index = init->pkey_index,
-		.gid_index = init->gid_index, .hop_limit = init->hop_limit, .srq = init->srq, .cq = init->cq, .pd = init->pd,
+		.dc_key = init->dc_key, .port = init->port, .access_flags = init->access_flags,
+		.min_rnr_timer = init->min_rnr_timer, .tclass = init->tclass, .flow_label = init->flow_label, .mtu = init->mtu,
+		.pkey_index = init->pkey_index, .gid_index = init->gid_index, .hop_limit = init->hop_limit, .srq = init->srq,
+		.cq = init->cq, .pd = init->pd,
 	};
 	pthread_mutex_init(&d->dct.mutex, NULL);
 	pthread_cond_init(&d->dct.cond, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Indirect memory keys (UMR): made and destroyed here; requests configure and invalidate them (engine/umr.c, engine/window.c), and the
- * executor walks them (engine/mkey.c). A key is a struct shca_user_mr, so that ibv_dereg_mr takes the experimental verbs' keys.
+ * Indirect memory keys (UMR): made and destroyed here; requests configure and invalidate them (engine/umr.c,
+ * engine/window.c), and the executor walks them (engine/mkey.c). A key is a struct shca_user_mr, so that ibv_dereg_mr takes
+ * the experimental verbs' keys.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
@@ -115,8 +116,8 @@ static uint64_t lay_out(const struct shca_mkey_conf *conf)
 	return unit;
 }
 
-int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const struct shca_mkey_conf *conf, struct shca_req *req,
-		   struct shca_seg *seg)
+int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const struct shca_mkey_conf *conf,
+		   struct shca_req *req, struct shca_seg *seg)
 {
 	uint64_t unit = conf->layout_set ? lay_out(conf) : 0;
 
@@ -124,16 +125,20 @@ int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const
 		return shca_refuse(EINVAL, "configuration of memory key %#x: the key is of another context", key->mr.lkey);
 	if (conf->access & ~(uint32_t)(KEY_ACCESS | IBV_ACCESS_OPTIONAL_RANGE) ||
 	    (conf->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(conf->access & IBV_ACCESS_LOCAL_WRITE)))
-		return shca_refuse(EINVAL, "configuration of memory key %#x: access %#x: of %#x, and remote write and atomic need local write",
-				   key->mr.lkey, conf->access, KEY_ACCESS);
+		return shca_refuse(
+			EINVAL,
+			"configuration of memory key %#x: access %#x: of %#x, and remote write and atomic need local write",
+			key->mr.lkey, conf->access, KEY_ACCESS);
 	if (conf->layout_set && (!conf->n || conf->n > key->entries))
-		return shca_refuse(EINVAL, "configuration of memory key %#x: %u entries, the key was made for %u", key->mr.lkey, conf->n,
-				   key->entries);
+		return shca_refuse(EINVAL, "configuration of memory key %#x: %u entries, the key was made for %u", key->mr.lkey,
+				   conf->n, key->entries);
 	if (conf->layout_set && (!unit || !conf->repeat || conf->repeat > SHCA_MKEY_BYTES / unit ||
 				 conf->base > SHCA_MKEY_BYTES - unit * conf->repeat))
-		return shca_refuse(EINVAL, "configuration of memory key %#x: %lu times %u entries of %lu bytes from %#lx on: no entry may be "
-				   "empty, and addresses end at 2^62", key->mr.lkey, (unsigned long)conf->repeat, conf->n, (unsigned long)unit,
-				   (unsigned long)conf->base);
+		return shca_refuse(
+			EINVAL,
+			"configuration of memory key %#x: %lu times %u entries of %lu bytes from %#lx on: no entry may be "
+			"empty, and addresses end at 2^62",
+			key->mr.lkey, (unsigned long)conf->repeat, conf->n, (unsigned long)unit, (unsigned long)conf->base);
 	req->dqpn = key->mr.lkey >> 8;
 	req->rkey = (conf->access_set ? SHCA_UMR_ACCESS : 0) | (conf->layout_set ? SHCA_UMR_LAYOUT : 0);
 	req->qkey = conf->access & KEY_ACCESS;

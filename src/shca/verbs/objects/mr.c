@@ -37,7 +37,8 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 		if (!(access & IBV_ACCESS_ON_DEMAND) && !arena)
 			err = shca_memory_check(addr, length, access);
 		if (!err && iova + length < iova)
-			err = shca_refuse(EINVAL, "reg_mr: addresses from %#lx on, %zu bytes, wrap around", (unsigned long)iova, length);
+			err = shca_refuse(EINVAL, "reg_mr: addresses from %#lx on, %zu bytes, wrap around", (unsigned long)iova,
+					  length);
 		if (err)
 			return err;
 	}
@@ -366,9 +367,12 @@ static int dm_check(const struct ldm *dm, uint64_t offset, size_t length)
 	if (shca_inherited(dm->dm.context))
 		return errno;
 	if ((offset | length) & 3)
-		return shca_refuse(EINVAL, "memcpy_dm: offset %#lx, %zu bytes: both have to be multiples of 4", (unsigned long)offset, length);
+		return shca_refuse(EINVAL, "memcpy_dm: offset %#lx, %zu bytes: both have to be multiples of 4",
+				   (unsigned long)offset, length);
 	return offset > dm->length || length > dm->length - offset ?
-		       shca_refuse(EFAULT, "memcpy_dm: offset %#lx, %zu bytes, of %zu", (unsigned long)offset, length, dm->length) : 0;
+		       shca_refuse(EFAULT, "memcpy_dm: offset %#lx, %zu bytes, of %zu", (unsigned long)offset, length,
+				   dm->length) :
+		       0;
 }
 
 static int dm_write(struct ibv_dm *ibdm, uint64_t offset, const void *from, size_t length)

@@ -10,8 +10,9 @@
 /* Looks a segment up in the registered memory of this process. false: no region gives this right; the request will complete with
  * IBV_WC_LOC_PROT_ERR. *ground, unless NULL: the region and its version. The version must be read before the key is found valid:
  * mr_close counts the version up behind the key's end. */
-static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
-								     bool write, struct shca_seg *seg, struct shca_ground *ground)
+static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca_member *m, uint32_t pd,
+								     const struct ibv_sge *sge, bool write,
+								     struct shca_seg *seg, struct shca_ground *ground)
 {
 	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
 
@@ -29,8 +30,9 @@ static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca
 	return true;
 }
 
-/* The segment of an sge that no region gives: of an indirect memory key, perhaps. The request or receive must get `bad` SHCA_BAD_KEYS: the
- * executor looks up the key, since a request before this one may configure it, and the segment fails with IBV_WC_LOC_PROT_ERR then. */
+/* The segment of an sge that no region gives: of an indirect memory key, perhaps. The request or receive must get `bad`
+ * SHCA_BAD_KEYS: the executor looks up the key, since a request before this one may configure it, and the segment fails with
+ * IBV_WC_LOC_PROT_ERR then. */
 static inline struct shca_seg shca_mkey_seg(const struct ibv_sge *sge)
 {
 	return (struct shca_seg){.where = SHCA_MKEY_AT + sge->addr, .len = sge->length, .lane = SHCA_MKEY_LANE(sge->lkey)};

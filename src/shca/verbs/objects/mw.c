@@ -119,19 +119,21 @@ int shca_windows_close(struct shca_context *c, struct shca_mr *region, const cha
 		return shca_no_thread(call);
 	uint32_t n = windows_of(c->node, region);
 	if (!n) {
-		/* an executor inside of a bind has bound its window when the quiesce is over; a later one finds the region closed */
+		/* an executor inside of a bind has bound its window when the quiesce is over; a later one
+		 * finds the region closed */
 		atomic_store(&region->window, SHCA_WINDOW_CLOSED);
 		shca_quiesce(thr, thr->m->slot);
 		n = windows_of(c->node, region);
 	}
 	if (n) {
 		atomic_store(&region->window, SHCA_WINDOW_NONE);
-		return shca_refuse(EBUSY, "%s: %u memory windows are bound to the region of key %#x", call, n, atomic_load(&region->key));
+		return shca_refuse(EBUSY, "%s: %u memory windows are bound to the region of key %#x", call, n,
+				   atomic_load(&region->key));
 	}
 	return 0;
 }
 
-/* Whether the entry of a window, whose R_Key was valid, says that the window ends. */
+/* Returns whether a window, whose R_Key was valid, is ending by its entry. */
 typedef bool (*ends_fn)(const struct shca_mr *window, const void *arg);
 
 /* Ends windows of a context. Returns whether there was one. */

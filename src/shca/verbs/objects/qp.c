@@ -376,7 +376,8 @@ int shca_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	enum ibv_qp_state state = shca_qp_state(q);
 	/* in ERR they may be set: librdmacm does so before it finds that the queue pair cannot be connected */
 	if (state > IBV_QPS_INIT && state != IBV_QPS_ERR)
-		return shca_refuse(EINVAL, "set_ece: queue pair %#x is in state %d: options are set before RTR", qp->qp_num, (int)state);
+		return shca_refuse(EINVAL, "set_ece: queue pair %#x is in state %d: options are set before RTR", qp->qp_num,
+				   (int)state);
 	/* another vendor's options mean nothing here, and are not used */
 	if (ece->vendor_id == SHCA_VENDOR_ID && ece->options)
 		return shca_refuse(EINVAL, "set_ece: options %#x, the device has none", ece->options);

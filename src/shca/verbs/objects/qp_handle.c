@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The handle of a queue pair of any type: the fields of libibverbs, the context's list, references to PD, CQs, SRQ, XRC domain. */
+/* The handle of a queue pair of any type: the fields of libibverbs, the context's list, references to
+ * PD, CQs, SRQ, XRC domain. */
 #include "shca/verbs/control.h"
 
 void shca_qp_refs(struct shca_user_qp *qp, int n)

@@ -16,15 +16,21 @@ static int path_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a
 	if (shca_ports() < 2 && (loads || (sets && a->path_mig_state != IBV_MIG_MIGRATED)))
 		return shca_refuse(EOPNOTSUPP, "modify_qp: the device has one port (SHCA_PORTS), there is no alternate path");
 	if (sets && a->path_mig_state != IBV_MIG_MIGRATED && a->path_mig_state != IBV_MIG_REARM)
-		return shca_refuse(EINVAL, "modify_qp: migration state %d: MIGRATED and REARM can be set", a->path_mig_state);
+		return shca_refuse(EINVAL, "modify_qp: migration state %d: a program can set MIGRATED and REARM only",
+				   a->path_mig_state);
 	if (sets && a->path_mig_state == IBV_MIG_REARM && !loads && !SHCA_PATH_ALT_PORT(atomic_load(&qp->sh->path)))
-		return shca_refuse(EINVAL, "modify_qp: REARM: no alternate path is loaded%s", SHCA_PATH_STATE(atomic_load(&qp->sh->path)) ==
-				   IBV_MIG_MIGRATED ? " (a migration uses the alternate path up)" : "");
+		return shca_refuse(EINVAL, "modify_qp: REARM: no alternate path is loaded%s",
+				   SHCA_PATH_STATE(atomic_load(&qp->sh->path)) == IBV_MIG_MIGRATED ?
+					   " (a migration uses the alternate path up)" :
+					   "");
 	if (!loads)
 		return 0;
 	if (a->alt_port_num < 1 || a->alt_port_num > shca_ports() || a->alt_pkey_index != 0 || a->alt_timeout > 31)
-		return shca_refuse(EINVAL, "modify_qp: alternate path: port %u, the device has %u; P_Key index %u; timeout %u",
-				   a->alt_port_num, shca_ports(), a->alt_pkey_index, a->alt_timeout);
+		return shca_refuse(
+			EINVAL,
+			"modify_qp: alternate path: port %u of %u, P_Key index %u of 1, timeout %u of 0 to 31: one is out of "
+			"range",
+			a->alt_port_num, shca_ports(), a->alt_pkey_index, a->alt_timeout);
 	ah.port_num = a->alt_port_num;
 	return shca_address_check(&ah);
 }
@@ -32,7 +38,8 @@ static int path_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a
 static int value_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_PORT) && (a->port_num < 1 || a->port_num > shca_ports()))
-		return shca_refuse(EINVAL, "modify_qp: port %u, the device has %u", a->port_num, shca_ports());
+		return shca_refuse(EINVAL, "modify_qp: port %u: the device has %u, numbered from 1 (SHCA_PORTS)", a->port_num,
+				   shca_ports());
 	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
 		return shca_refuse(EINVAL, "modify_qp: P_Key index %u, the table has one entry", a->pkey_index);
 	if ((mask & IBV_QP_AV)) {
@@ -99,8 +106,8 @@ void shca_qp_query_path(struct shca_user_qp *qp, struct ibv_qp_attr *attr)
 	attr->alt_pkey_index = attr->alt_port_num = attr->alt_timeout = 0;
 }
 
-/* Stores the ports of the paths, and a migration state but that of a migration (shca_path_migrate). The engine may change the word
- * meanwhile: a migration that comes before the new alternate path has been stored is noted first. */
+/* Stores the ports of the paths, and a migration state but that of a migration (shca_path_migrate). The engine may change the
+ * word meanwhile: a migration that comes before the new alternate path has been stored is noted first. */
 static void path_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	struct ibv_qp_attr *k = &qp->attr;
@@ -392,7 +399,8 @@ static void from_drained(struct shca_thread *thr, struct shca_user_qp *qp)
 }
 
 /* A queue that is connected, or about to be, has another path or migration state. In INIT and before there is no peer. */
-static void path_change(struct shca_thread *thr, struct shca_qp *sh, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state from)
+static void path_change(struct shca_thread *thr, struct shca_qp *sh, const struct ibv_qp_attr *attr, int mask,
+			enum ibv_qp_state from)
 {
 	bool sets = mask & IBV_QP_PATH_MIG_STATE;
 
@@ -459,7 +467,8 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	path_change(thr, sh, attr, mask, from);
 	if (to == IBV_QPS_RTR) {
 		set_state(qp, to);
-		atomic_store(&sh->gate, SHCA_GATE_RESPOND | (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? SHCA_GATE_FIRST : 0));
+		atomic_store(&sh->gate,
+			     SHCA_GATE_RESPOND | (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? SHCA_GATE_FIRST : 0));
 		SHCA_FAILPOINT(thr, "modify-gate", sh, 0);
 		if (sh->dest_qpn)
 			watch_peer(thr, qp);

@@ -163,5 +163,6 @@ int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state t
 					   qpstate_name_of(from), qpstate_name_of(to), type, missing, extra);
 		return 0;
 	}
-	return shca_refuse(EINVAL, "modify_qp: no transition %s to %s for type %u", qpstate_name_of(from), qpstate_name_of(to), type);
+	return shca_refuse(EINVAL, "modify_qp: no transition %s to %s for type %u", qpstate_name_of(from), qpstate_name_of(to),
+			   type);
 }

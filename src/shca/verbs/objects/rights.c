@@ -135,8 +135,10 @@ int shca_memory_check(const void *addr, size_t length, unsigned int access)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)addr + length;
 
 	if (end < (uintptr_t)addr || end > UINTPTR_MAX - page)
-		return shca_refuse(EINVAL, "reg_mr: %p + %zu goes round the address space (an implicit region begins at NULL, and is "
-				   "IBV_ACCESS_ON_DEMAND)", addr, length);
+		return shca_refuse(EINVAL,
+				   "reg_mr: %p + %zu goes round the address space (an implicit region begins at NULL, and is "
+				   "IBV_ACCESS_ON_DEMAND)",
+				   addr, length);
 	if (!length)
 		return 0;
 	struct range r = {(uintptr_t)addr & ~(page - 1), align_up(end, page), page,

@@ -17,7 +17,9 @@ int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t m
 	rq->max_sge = max_sge;
 	rq->sh = rq->in = shca_at(m->base, rq->off);
 	rq->sh->log2 = log2;
-	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) + 63) & ~63u;
+	rq->sh->stride =
+		(uint32_t)(sizeof(struct shca_rwqe) + max_sge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) + 63) &
+		~63u;
 	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);	/* of 2^0 entries: a multiple of a line */
 	rq->sh->proc = m->slot;
 	/* positions begin at the size: a zeroed ring is a lap behind */

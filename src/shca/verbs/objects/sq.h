@@ -25,8 +25,8 @@ _Static_assert(sizeof(struct shca_rkey_cache) <= SHCA_LINE, "one line");
  * call shca_sq_free. */
 int shca_sq_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap);
 void shca_sq_free(struct shca_user_qp *qp);
-/* Forgets the regions that were looked up: for a queue that is reset. The next responder may be of another domain, and windows of type
- * 2 are open by one queue pair only. Must be called with the queue's lock. */
+/* Forgets the regions that were looked up: for a queue that is reset. The next responder may be of another domain, and windows
+ * of type 2 are open by one queue pair only. Must be called with the queue's lock. */
 void shca_rkey_cache_clear(struct shca_user_qp *q);
 
 /* Reserves memory for the inline data of the request that comes `ahead` requests from now, in case that request has to wait. 0

@@ -24,7 +24,8 @@ static bool to_run(const struct shca_user_cq *cq, uint32_t qpn, uint64_t pos)
 		return true;	/* unknown: kept */
 	shca_enter(thr);
 	const struct shca_qp *sh = shca_number_get(cq->m, qpn, SHCA_KIND_QP);
-	if (sh && pos >= atomic_load(&sh->head) && pos < atomic_load(&sh->posted) && __atomic_load_n(&sh->wqes, __ATOMIC_RELAXED)) {
+	if (sh && pos >= atomic_load(&sh->head) && pos < atomic_load(&sh->posted) &&
+	    __atomic_load_n(&sh->wqes, __ATOMIC_RELAXED)) {
 		/* the position may be another request's, too, after a reset */
 		const struct shca_wqe *w = shca_wqe_at(cq->m->base, sh, pos);
 		is_wait = w->op == SHCA_OP_WAIT && w->raddr == cq->off;

@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct ibv_qp_attr) <= sizeof(((struct shca_common_qp *)NU
 
 enum found { FOUND_NONE, FOUND_BELOW, FOUND_ABOVE, FOUND_OPEN };
 
-/* The state of other processes' handles to this domain: open, or being opened exclusively by a handle that lies above or below `own`. Must be
- * called inside the engine. */
+/* The state of other processes' handles to this domain: open, or being opened exclusively by a handle that lies above or below
+ * `own`. Must be called inside the engine. */
 static enum found xrc_others(struct shca_member *m, uint32_t number, shca_off own)
 {
 	uint32_t high = atomic_load(&m->hdr->proc_high);
@@ -137,7 +137,8 @@ static struct shca_user_qp *handle_new(struct ibv_context *ctx, struct shca_thre
 	qp->off = shca_off_of(context->m, c);
 	qp->holder = shca_common_hold(thr, c);
 	if (!qp->holder) {
-		errno = shca_refuse(ENOMEM, "open_qp: queue pair %#x has %u handles, which is the most", c->qp.qpn, SHCA_COMMON_HOLDERS);
+		errno = shca_refuse(ENOMEM, "open_qp: queue pair %#x has %u handles, which is the most", c->qp.qpn,
+				    SHCA_COMMON_HOLDERS);
 		free(qp);
 		return NULL;
 	}
@@ -201,7 +202,8 @@ struct ibv_qp *shca_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *at
 		return NULL;
 	if ((attr->comp_mask & need) != need || (attr->comp_mask & ~(need | (uint32_t)IBV_QP_OPEN_ATTR_CONTEXT)) || !attr->xrcd ||
 	    attr->qp_type != IBV_QPT_XRC_RECV) {
-		errno = shca_refuse(EINVAL, "open_qp: comp_mask %#x (NUM, XRCD and TYPE are needed), type %d: only XRC_RECV is opened",
+		errno = shca_refuse(EINVAL,
+				    "open_qp: comp_mask %#x (NUM, XRCD and TYPE are needed), type %d: only XRC_RECV is opened",
 				    attr->comp_mask, attr->qp_type);
 		return NULL;
 	}

@@ -45,8 +45,8 @@ static const uint8_t wc_flags_of[] = {
 _Static_assert(IBV_WC_WITH_IMM < 256 && IBV_WC_WITH_INV < 256, "bytes");
 _Static_assert(sizeof(wc_flags_of) == SHCA_OPS, "poll_take lets no other operation through");
 
-static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const struct shca_user_cq *cq, const struct shca_user_rq *rq,
-								  uint32_t index)
+static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const struct shca_user_cq *cq,
+								      const struct shca_user_rq *rq, uint32_t index)
 {
 	const struct shca_rwqe *w = (const struct shca_rwqe *)(__atomic_load_n(&rq->wqes, __ATOMIC_ACQUIRE) + (uint64_t)index * rq->sh->stride);
 	struct shca_rq *in;
@@ -333,7 +333,8 @@ static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
 	case SHCA_OP_MASKED_FAA: return IBV_EXP_WC_MASKED_FETCH_ADD;
 	case SHCA_OP_LOCAL_INV: return IBV_EXP_WC_LOCAL_INV;
 	case SHCA_OP_UMR: return IBV_EXP_WC_UMR;
-	case SHCA_OP_ATOMIC_WRITE: return IBV_EXP_WC_RDMA_WRITE;	/* the number that ordinary verbs have is a masked atomic's here */
+	/* the number that ordinary verbs have is a masked atomic's here */
+	case SHCA_OP_ATOMIC_WRITE: return IBV_EXP_WC_RDMA_WRITE;
 	default: return (enum ibv_exp_wc_opcode)poll_opcode_of(w0);
 	}
 }
@@ -508,7 +509,8 @@ static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
 
 	if (!cq->stamped)
 		return now;
-	uint64_t word = atomic_load_explicit(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)], memory_order_acquire);
+	uint64_t word =
+		atomic_load_explicit(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)], memory_order_acquire);
 	/* the producer is between its completion and the time, or has died there */
 	if (SHCA_STAMP_LAP(word) != shca_cqe_lap(pos, cq->log2))
 		return now;

@@ -37,7 +37,7 @@ static __attribute__((noinline)) bool datagram_find(struct shca_thread *thr, str
 					   uint64_t name)
 {
 	uint32_t dqpn = (uint32_t)name, qkey = (uint32_t)(name >> 32);
-	/* port 1, as shca_user_ah.fast says */
+	/* port 1, a condition of shca_user_ah.fast */
 	static const uint64_t ud = SHCA_UD_PATH(0, 0, 0, 0);
 	const struct shca_address where = {.dqpn = dqpn, .qkey = qkey, .ud = &ud};
 	const struct shca_qp *to = shca_number_get(thr->m, dqpn, SHCA_KIND_QP);

@@ -100,16 +100,19 @@ static int exp_post_check_masked(const struct shca_user_qp *q, const struct ibv_
 		return shca_refuse(EINVAL, "extended atomic of 2^%u bytes; the queue pair was made for 4 to %u (max_atomic_arg)",
 				   wr->ext_op.masked_atomics.log_arg_sz, q->max_atomic);
 	if (size > 8 && operands_inline(wr))
-		return wr->num_sge == 1 ? 0 : shca_refuse(EINVAL, "extended atomic of %u bytes: %d segments, the result takes one",
-							  size, wr->num_sge);
+		return wr->num_sge == 1 ? 0 :
+					  shca_refuse(EINVAL, "extended atomic of %u bytes: %d segments, the result takes one",
+						      size, wr->num_sge);
 	if (operands_inline(wr))
 		return 0;
 	uint64_t given = 0;
 	for (int i = 1; i < wr->num_sge; i++)
 		given += wr->sg_list[i].length;
 	if (wr->num_sge < 2 || given != (uint64_t)operands(op) * size)
-		return shca_refuse(EINVAL, "extended atomic without IBV_EXP_SEND_EXT_ATOMIC_INLINE: %u operands of %u bytes are wanted "
-				   "in sg_list behind the result, not %lu bytes", operands(op), size, (unsigned long)given);
+		return shca_refuse(EINVAL,
+				   "extended atomic without IBV_EXP_SEND_EXT_ATOMIC_INLINE: %u operands of %u bytes are wanted "
+				   "in sg_list behind the result, not %lu bytes",
+				   operands(op), size, (unsigned long)given);
 	return 0;
 }
 
@@ -150,15 +153,16 @@ static int exp_post_check_calc(const struct shca_user_qp *q, const struct ibv_ex
 	uint64_t len = 0;
 
 	if (!exp_post_calc_of(wr, &c))
-		return shca_refuse(EOPNOTSUPP, "CALC: operation %#x, type %u, size %#x", wr->op.calc.calc_op, wr->op.calc.data_type,
-				   wr->op.calc.data_size);
+		return shca_refuse(EOPNOTSUPP, "CALC: operation %#x, type %u, size %#x", wr->op.calc.calc_op,
+				   wr->op.calc.data_type, wr->op.calc.data_size);
 	if (!shca_takes_cross(q))
 		return shca_refuse(EINVAL, "CALC on a queue pair without IBV_EXP_QP_CREATE_CROSS_CHANNEL");
 	if (exp_post_is_inline(wr, op) || wr->num_sge < 1 || (c.vector && op == SHCA_OP_READ))
 		return shca_refuse(EINVAL, "CALC of inline data, of nothing, or an RDMA READ of vectors");
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (c.vector && wr->sg_list[i].length != wr->sg_list[0].length)
-			return shca_refuse(EINVAL, "CALC of vectors of %u and %u bytes", wr->sg_list[0].length, wr->sg_list[i].length);
+			return shca_refuse(EINVAL, "CALC of vectors of %u and %u bytes", wr->sg_list[0].length,
+					   wr->sg_list[i].length);
 		len += wr->sg_list[i].length;
 	}
 	if (c.vector)
@@ -179,7 +183,8 @@ static void fill_calc(const struct ibv_exp_send_wr *wr, struct shca_req *req)
 		req->len = c.vector ? wr->sg_list[0].length : 16;
 }
 
-static __attribute__((noinline, cold)) int exp_post_refused(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, int op)
+static __attribute__((noinline, cold)) int exp_post_refused(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr,
+							    int op)
 {
 	const struct shca_ask ask = {.opcode = (int)wr->exp_opcode, .op = op, .segments = (uint32_t)wr->num_sge,
 				     .inline_bytes = exp_post_is_inline(wr, op) ? inline_bytes(wr) : 0};
@@ -216,9 +221,12 @@ static void key_conf_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr
 	for (uint32_t i = 0; i < u->num_mrs; i++) {
 		const struct ibv_exp_mem_region *m = &u->mem_list.mem_reg_list[i];
 		const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
-		q->key_entries[i] = repeats ? (struct shca_mkey_entry){.addr = b->base_addr, .len = b->byte_count[0], .stride = b->stride[0],
-									.lkey = b->mr->lkey} :
-					      (struct shca_mkey_entry){.addr = m->base_addr, .len = m->length, .lkey = m->mr->lkey};
+		q->key_entries[i] =
+			repeats ? (struct shca_mkey_entry){.addr = b->base_addr,
+							   .len = b->byte_count[0],
+							   .stride = b->stride[0],
+							   .lkey = b->mr->lkey} :
+				  (struct shca_mkey_entry){.addr = m->base_addr, .len = m->length, .lkey = m->mr->lkey};
 	}
 }
 
@@ -231,11 +239,13 @@ static int check_key(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	struct shca_req req = {.op = SHCA_OP_UMR};
 
 	if (!q->fills_keys)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made with IBV_EXP_QP_CREATE_UMR",
-				   wr->exp_opcode, q->qp.qp_num);
+		return shca_refuse(
+			EOPNOTSUPP,
+			"ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made with IBV_EXP_QP_CREATE_UMR",
+			wr->exp_opcode, q->qp.qp_num);
 	if (!u->modified_mr || u->modified_mr->context != q->qp.context || !((struct shca_user_mr *)u->modified_mr)->entries)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %#x of %p, which is no memory key of this context", wr->exp_opcode,
-				   (void *)u->modified_mr);
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %#x of %p, which is no memory key of this context",
+				   wr->exp_opcode, (void *)u->modified_mr);
 	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
 		return 0;
 	if (u->num_mrs > SHCA_MKEY_ENTRIES || !exp_key_list_sound(q->qp.context, wr))
@@ -263,20 +273,26 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 				   (int)shca_qp_state(q));
 	if (exp_post_is_cross(op)) {
 		if (!shca_takes_cross(q))
-			return shca_refuse(EINVAL, "ibv_exp_post_send: WAIT or ENABLE on queue pair %#x, which was not made for them "
-					   "(IBV_EXP_QP_CREATE_CROSS_CHANNEL or managed)", q->qp.qp_num);
+			return shca_refuse(EINVAL,
+					   "ibv_exp_post_send: WAIT or ENABLE on queue pair %#x, which was not made for them "
+					   "(IBV_EXP_QP_CREATE_CROSS_CHANNEL or managed)",
+					   q->qp.qp_num);
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
 			       wr->task.cqe_wait.cq_count > 0 ? 0 :
 			       shca_refuse(EINVAL, "ibv_exp_post_send: WAIT for %d completions of %s", wr->task.cqe_wait.cq_count,
-					   !wr->task.cqe_wait.cq ? "no completion queue" : "a completion queue: counts begin at 1, and the CQ has "
+					   !wr->task.cqe_wait.cq ? "no completion queue" :
+						   "a completion queue: counts begin at 1, and the CQ has "
 					   "to be of the queue pair's context");
 		const struct shca_user_qp *t = (const struct shca_user_qp *)wr->task.wqe_enable.qp;
 		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
 		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
-			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of %d requests: the queue pair to enable has to be one of this "
-					   "context%s, the count not negative", op == SHCA_OP_SEND_EN ? "SEND" : "RECV",
-					   wr->task.wqe_enable.wqe_count, op == SHCA_OP_SEND_EN ? "" : " with a receive queue of its own");
+			return shca_refuse(
+				EINVAL,
+				"ibv_exp_post_send: %s_ENABLE of %d requests: the queue pair to enable has to be one of this "
+				"context%s, the count not negative",
+				op == SHCA_OP_SEND_EN ? "SEND" : "RECV", wr->task.wqe_enable.wqe_count,
+				op == SHCA_OP_SEND_EN ? "" : " with a receive queue of its own");
 		if (!(t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV)))
 			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of queue pair %#x, which is not managed",
 					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
@@ -300,8 +316,8 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	}
 	if (exp_post_is_masked(op))
 		return exp_post_check_masked(q, wr, op);
-	if ((q->type == SHCA_QPT_DCI && !wr->dc.ah) || !shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && !wr->wr.ud.ah) ||
-	    (exp_post_is_inline(wr, op) && inline_bytes(wr) > q->max_inline))
+	if ((q->type == SHCA_QPT_DCI && !wr->dc.ah) || !shca_op_allowed(q, (uint8_t)op) ||
+	    (q->type == IBV_QPT_UD && !wr->wr.ud.ah) || (exp_post_is_inline(wr, op) && inline_bytes(wr) > q->max_inline))
 		return exp_post_refused(q, wr, op);
 	return 0;
 }
@@ -620,7 +636,8 @@ static int exp_post_count_task(struct ibv_exp_task *task)
 			return shca_no_memory("ibv_exp_post_task");
 		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
 			if ((uint32_t)wr->num_sge > rq->max_sge)
-				return shca_refuse(EINVAL, "ibv_exp_post_task: a receive of %d segments, queue pair %#x was made for %u",
+				return shca_refuse(EINVAL,
+						   "ibv_exp_post_task: a receive of %d segments, queue pair %#x was made for %u",
 						   wr->num_sge, q->qp.qp_num, rq->max_sge);
 			rq->task.n++;
 		}

@@ -62,7 +62,8 @@ static inline void shca_count_direct(struct shca_user_qp *q, uint32_t bytes)
 	struct shca_qp *sh = q->sh;
 
 	atomic_store_explicit(&sh->n_msgs, atomic_load_explicit(&sh->n_msgs, memory_order_relaxed) + 1, memory_order_relaxed);
-	atomic_store_explicit(&sh->n_bytes, atomic_load_explicit(&sh->n_bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
+	atomic_store_explicit(&sh->n_bytes, atomic_load_explicit(&sh->n_bytes, memory_order_relaxed) + bytes,
+			      memory_order_relaxed);
 }
 
 /* A part of the data; mapped here. */

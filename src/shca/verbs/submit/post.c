@@ -179,7 +179,8 @@ static bool try_direct(struct shca_user_qp *q)
 {
 	if (q->shared_only)
 		return false;
-	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) != atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
+	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) !=
+		    atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
 	    atomic_load_explicit(&q->sh->lock, memory_order_acquire) & 3)
 		return false;
 	/* behind the load of head: the last request may have failed since then, and a queue fails before its head moves */
@@ -252,8 +253,8 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, co
 		return direct_failed(thr, q, send, status);
 	shca_count_direct(q, req->len);
 	if (req->flags & SHCA_WQE_SIGNALED)
-		shca_complete_send(thr, q->sh, take_position(q, send->wr_id, true), shca_completes_as(req->flags, req->op), status,
-				   req->len);
+		shca_complete_send(thr, q->sh, take_position(q, send->wr_id, true), shca_completes_as(req->flags, req->op),
+				   status, req->len);
 	/* nothing is running: the reaper must not take a step of long ago for one that was interrupted */
 	shca_step_to(q->sh, SHCA_STEP_NONE);
 	if (thr->todo_n)
@@ -263,9 +264,10 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, co
 
 int shca_full(struct shca_user_qp *q, uint64_t n)
 {
-	return shca_refuse(ENOMEM, "post of %lu requests to queue pair %#x, which has room for %lu; max_send_wr is %u. Poll the queue's "
-			   "CQ (an unsignaled request frees its place when a later signaled one is polled)", (unsigned long)n, q->qp.qp_num,
-			   (unsigned long)shca_send_room(q), q->max_wr);
+	return shca_refuse(ENOMEM,
+			   "post of %lu requests to queue pair %#x, which has room for %lu; max_send_wr is %u. Poll the queue's "
+			   "CQ (an unsignaled request frees its place when a later signaled one is polled)",
+			   (unsigned long)n, q->qp.qp_num, (unsigned long)shca_send_room(q), q->max_wr);
 }
 
 /* Runs or queues one request. 0, or an errno value: refused. */
@@ -274,8 +276,10 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_sen
 	struct shca_req *req = &send->req;
 
 	if (unlikely(!q->ready))
-		return shca_refuse(EINVAL, "post to queue pair %#x in state %d: a queue pair takes sends from RTS on (in SQD, SQE and ERR, too)",
-				   q->qp.qp_num, (int)shca_qp_state(q));
+		return shca_refuse(
+			EINVAL,
+			"post to queue pair %#x in state %d: a queue pair takes sends from RTS on (in SQD, SQE and ERR, too)",
+			q->qp.qp_num, (int)shca_qp_state(q));
 	if (unlikely(full(q)))
 		return shca_full(q, 1);
 	if (q->sq_sig_all)
@@ -441,18 +445,22 @@ int shca_fill_bind(const struct shca_user_qp *q, const struct ibv_mw *mw, uint32
 		   struct shca_req *req)
 {
 	/* local write says nothing of a window, but programs ask for it as they do for a region */
-	const uint32_t rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const uint32_t rights =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	const struct ibv_mr *mr = info->mr;
 
 	if (!mw || mw->context != q->qp.context || (mr && mr->context != q->qp.context))
 		return shca_refuse(EINVAL, "bind of memory window %p to region %p: both have to be of the queue pair's context",
 				   (const void *)mw, (const void *)mr);
 	if ((rkey ^ mw->rkey) >> 8)
-		return shca_refuse(EINVAL, "bind of a memory window: R_Key %#x, only the last 8 bits of the window's (%#x) are the program's to choose",
-				   rkey, mw->rkey);
+		return shca_refuse(
+			EINVAL,
+			"bind of a memory window: R_Key %#x, only the last 8 bits of the window's (%#x) are the program's to "
+			"choose",
+			rkey, mw->rkey);
 	if (info->mw_access_flags & ~(rights | (mw->type == IBV_MW_TYPE_2 ? IBV_ACCESS_ZERO_BASED : 0)))
-		return shca_refuse(EINVAL, "bind of a memory window of type %d: access %#x: remote write, read and atomic%s", mw->type,
-				   info->mw_access_flags, mw->type == IBV_MW_TYPE_2 ? ", zero-based" : "");
+		return shca_refuse(EINVAL, "bind of a memory window of type %d: access %#x: remote write, read and atomic%s",
+				   mw->type, info->mw_access_flags, mw->type == IBV_MW_TYPE_2 ? ", zero-based" : "");
 	if (!mr && (info->addr || info->length))
 		return shca_refuse(EINVAL, "bind of a memory window: %lu bytes of no region", (unsigned long)info->length);
 	req->rkey = rkey;
@@ -481,13 +489,16 @@ int shca_fill_atomic_write(const struct shca_user_qp *q, const struct ibv_sge *s
 	return 0;
 }
 
-static int atomic_write_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+static int atomic_write_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req,
+			   struct shca_seg *segs)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 
 	if (wr->num_sge != 1 || (is_inline && q->max_inline < 8))
-		return shca_refuse(EINVAL, "post_send: ATOMIC_WRITE of %d segments%s on queue pair %#x, which was made for %u bytes inline",
-				   wr->num_sge, is_inline ? " inline" : "", q->qp.qp_num, q->max_inline);
+		return shca_refuse(
+			EINVAL,
+			"post_send: ATOMIC_WRITE of %d segments%s on queue pair %#x, which was made for %u bytes inline",
+			wr->num_sge, is_inline ? " inline" : "", q->qp.qp_num, q->max_inline);
 	req->raddr = wr->wr.rdma.remote_addr;
 	req->rkey = wr->wr.rdma.rkey;
 	req->len = 8;
@@ -529,8 +540,8 @@ static int frame_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, 
 }
 
 /* Makes the request description of a work request that send_of does not make. Returns 0, or EINVAL. */
-static __attribute__((noinline, cold)) int rare_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send,
-						   struct shca_seg *segs, struct shca_ask *ask)
+static __attribute__((noinline, cold)) int rare_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr,
+						   struct shca_send *send, struct shca_seg *segs, struct shca_ask *ask)
 {
 	struct shca_req *req = &send->req;
 
@@ -549,7 +560,8 @@ static __attribute__((noinline, cold)) int rare_of(const struct shca_user_qp *q,
 				 .flags = wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0};
 	if (ask->op == SHCA_OP_ATOMIC_WRITE)
 		return atomic_write_of(q, wr, req, segs);
-	return ask->op == SHCA_OP_LOCAL_INV ? 0 : shca_fill_bind(q, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info, req);
+	return ask->op == SHCA_OP_LOCAL_INV ? 0 :
+					      shca_fill_bind(q, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info, req);
 }
 
 int shca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)

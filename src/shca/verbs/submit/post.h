@@ -3,7 +3,7 @@
  * The road of a send request. Every form of posting translates its request into a struct shca_send for shca_submit:
  *
  *   ibv_post_send              shca_post_list (post.c)   send_of           \
- *   ibv_wr_*                   submit_list (wr.c)        the setters        > shca_submit: checks the state of the queue, runs the
+ *   ibv_wr_*                   submit_list (wr.c)        the setters        > shca_submit: checks the queue's state, runs the
  *   ibv_exp_post_send, _task   post_sends (exp_post.c)   shca_exp_fill      | request here, or writes a WQE and kicks the queue
  *   mlx5dv_wr_raw_wqe          submit_raws (wr.c)        decode (raw.c)    /
  *

@@ -335,14 +335,16 @@ static void get_body(struct reader *r, struct shca_user_qp *q, struct decoded *d
 		break;
 	default:
 		if (q->type != IBV_QPT_RC && q->type != IBV_QPT_UC && q->type != IBV_QPT_XRC_SEND) {
-			raw_refuse(r, 3, r->wqe[3], "this device decodes no address vectors: of datagrams, WAIT, ENABLE and NOP only");
+			raw_refuse(r, 3, r->wqe[3],
+				   "this device decodes no address vectors: of datagrams, WAIT, ENABLE and NOP only");
 			return;
 		}
 		if (q->type == IBV_QPT_XRC_SEND) {
 			uint32_t at = r->at;
 			wr->qp_type.xrc.remote_srqn = get32(r);
 			if (wr->qp_type.xrc.remote_srqn > 0xffffff)
-				raw_refuse(r, at, wr->qp_type.xrc.remote_srqn, "the number of a shared receive queue has 24 bits");
+				raw_refuse(r, at, wr->qp_type.xrc.remote_srqn,
+					   "the number of a shared receive queue has 24 bits");
 			reserved(r, 3);
 		}
 		if (raw_is_masked(wr->exp_opcode)) {

@@ -13,8 +13,8 @@
 /* In place of enum shca_wr_op, for a raw WQE: the bytes of the WQE stand in the place of inline data. */
 #define OP_RAW 0xff
 
-/* The list is an array of struct shca_send, each followed by its segments and inline bytes (wr_stride_of). Their addresses are set
- * at submission, since the list may move. */
+/* The list is an array of struct shca_send, each followed by its segments and inline bytes (wr_stride_of). Their addresses are
+ * set at submission, since the list may move. */
 
 static inline struct shca_user_qp *wr_lqp_of(struct ibv_qp_ex *ex)
 {
@@ -115,8 +115,8 @@ static inline __attribute__((always_inline)) bool wr_fast_write(struct shca_thre
 }
 
 /* umr: the queue pair configures memory keys. Constant. */
-static inline __attribute__((always_inline)) int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *b,
-							      const bool umr)
+static inline __attribute__((always_inline)) int submit_built(struct shca_thread *thr, struct shca_user_qp *q,
+							      struct shca_send *b, const bool umr)
 {
 	if (umr && b->req.op == SHCA_OP_UMR) {
 		b->req.sge = segs_of(b);
@@ -223,7 +223,8 @@ static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
 			rc = reserve_built(q, build_at(q, i), i);
 	for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 		struct shca_send *b = build_at(q, i);
-		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b, true);
+		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) :
+					   submit_built(thr, q, b, true);
 	}
 	return rc;
 }
@@ -546,7 +547,8 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 /* ---- requests that configure memory keys ------------------------------------------------------------------------------ */
 
 /* Appends the request. conf->entry becomes the list's. */
-static void umr_append(struct shca_user_qp *q, uint64_t id, unsigned int flags, struct mlx5dv_mkey *mkey, struct shca_mkey_conf *conf)
+static void umr_append(struct shca_user_qp *q, uint64_t id, unsigned int flags, struct mlx5dv_mkey *mkey,
+		       struct shca_mkey_conf *conf)
 {
 	const uint64_t wr_id = q->ex.wr_id;
 	const unsigned int wr_flags = q->ex.wr_flags;
@@ -621,7 +623,8 @@ static void wr_mr_interleaved(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey,
 		umr_append(q, q->ex.wr_id, q->ex.wr_flags, mkey, &conf);
 }
 
-static void wr_mkey_configure(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey, uint8_t setters, struct mlx5dv_mkey_conf_attr *attr)
+static void wr_mkey_configure(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey, uint8_t setters,
+			      struct mlx5dv_mkey_conf_attr *attr)
 {
 	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
 
@@ -678,7 +681,8 @@ static void wr_set_mkey_layout_list(struct mlx5dv_qp_ex *dv, uint16_t n, const s
 		umr_set(q);
 }
 
-static void wr_set_mkey_layout_interleaved(struct mlx5dv_qp_ex *dv, uint32_t repeat, uint16_t n, const struct mlx5dv_mr_interleaved *data)
+static void wr_set_mkey_layout_interleaved(struct mlx5dv_qp_ex *dv, uint32_t repeat, uint16_t n,
+					   const struct mlx5dv_mr_interleaved *data)
 {
 	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
 	struct shca_umr *u = umr_setter(q);
