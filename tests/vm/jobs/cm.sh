@@ -36,5 +36,5 @@ done
 try 60 0 'rxe0' shcarun ibv_devices
 try 60 0 'shca0' shcarun ibv_devices
 # nobody is there: the kernel says so
-try 60 255 'ADDR_ERROR|UNREACHABLE|REJECTED|ROUTE_ERROR|error' shcarun ucmatose -s 10.9.0.77
+try 60 146 'ADDR_ERROR, error: -110' shcarun ucmatose -s 10.9.0.77
 exit $failed
