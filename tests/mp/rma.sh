@@ -32,9 +32,9 @@ reported 'asks for the agent device, but there is no device with atomic requests
 try "comm, by the device" 2 -x RMA_GRANULARITY=8 tests/mp/rma_comm
 try_hosts "atomic, by the device" 0,1,0 --report-transports -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic_hosts
 reported 'accumulates by device for aligned elements of 8 bytes.*else handler' "that the device accumulates between hosts"
+reported 'asks for the agent device, but some rank.s memory is not registered' "that the memory begins at no multiple of 8"
 try_hosts "atomic" 0,1,2,0 -x RMA_TIMES=20 tests/mp/rma_atomic_hosts
 not_reported 'window that does not exist here' "that an unlock came too late for its window"
-reported 'asks for the agent device, but some rank.s memory is not registered' "that the memory begins at no multiple of 8"
 # An accumulate by datagrams takes a round trip for each piece: some cases only.
 try "comm, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_comm put get many_at_once derived_columns derived_shapes by_requests late_waits
 for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence nowake async,noodp,noorder,nosequence,nowake} nosequence,nowake; do
