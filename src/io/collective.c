@@ -739,7 +739,8 @@ static void step_answered(struct collective *c)
 			continue;
 		end = p->position + (answer->bytes > 0 ? answer->bytes : 0);
 		if (answer->bytes > 0)
-			hdl_unpack(c->a.args.buf, answer->data, c->a.args.count, c->a.args.type, p->position - c->a.args.position, (size_t)answer->bytes);
+			hdl_unpack(c->a.args.buf, answer->data, c->a.args.count, c->a.args.type,
+				   p->position - c->a.args.position, (size_t)answer->bytes);
 		if (answer->bytes < p->bytes && end < c->short_at)
 			c->short_at = end;
 	}
@@ -759,8 +760,8 @@ static void step_sum(struct collective *c)
 	c->sum = c->win.err;
 	c->total = 0;
 	c->next = step_errors;
-	run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total, .sendcount = 1,
-						   .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
+	run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total,
+						   .sendcount = 1, .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
 						   .recvtype = hdl_type_get(MPI_INT32_T), .op = MPI_MAX });
 }
 

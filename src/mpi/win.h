@@ -17,9 +17,9 @@ cold int hdl_win_bad_epoch(struct hdl_win *w, const char *call);
 cold int hdl_win_bad_rank(struct hdl_win *w, const char *call, const char *arg, int rank);
 /* Calls the window's handler for a code. */
 cold int hdl_errhandler_call_win(struct hdl_win *w, int code);
-/* Starts the helper thread of a window that needs one and has none yet. Must be the last thing that a call does. Does nothing in a function
- * of the program that a call without the lock has started (hdl_attrs_run): that call goes on without the lock. Then the window's next
- * fence, post or lock_all outside does it. */
+/* Starts the helper thread of a window that needs one and has none yet. Must be the last thing that a call does. Does nothing in
+ * a function of the program that a call without the lock has started (hdl_attrs_run): that call goes on without the lock. Then
+ * the window's next fence, post or lock_all outside does it. */
 void hdl_win_help(struct hdl_win *w);
 /* MPI_Finalize: frees the stores of attributes of windows that were never freed. */
 void hdl_win_drop_attrs(void);

@@ -157,7 +157,8 @@ static const struct {
 	bool device;			/* gives the id an address: the process becomes a member of the fabric */
 	size_t id;			/* offset of the id + 1; 0: none, or a group's handle */
 } commands[] = {
-	[RDMA_USER_CM_CMD_CREATE_ID] = {run_create_id, sizeof(struct rdma_ucm_create_id), ANSWER(create_id, create_id), false, 0},
+	[RDMA_USER_CM_CMD_CREATE_ID] = {run_create_id, sizeof(struct rdma_ucm_create_id), ANSWER(create_id, create_id), false,
+					0},
 	[RDMA_USER_CM_CMD_DESTROY_ID] = {run_destroy_id, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id),
 					 false, 0},
 	[RDMA_USER_CM_CMD_BIND_IP] = {run_bind_ip, sizeof(struct rdma_ucm_bind_ip), NO_ANSWER, true, ID(bind_ip)},
@@ -177,13 +178,15 @@ static const struct {
 	[RDMA_USER_CM_CMD_NOTIFY] = {run_notify, sizeof(struct rdma_ucm_notify), NO_ANSWER, false, ID(notify)},
 	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = {run_join_ip, sizeof(struct rdma_ucm_join_ip_mcast),
 					    ANSWER(join_ip_mcast, create_id), false, ID(join_ip_mcast)},
-	[RDMA_USER_CM_CMD_LEAVE_MCAST] = {run_leave, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id), false, 0},
+	[RDMA_USER_CM_CMD_LEAVE_MCAST] = {run_leave, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id), false,
+					  0},
 	[RDMA_USER_CM_CMD_MIGRATE_ID] = {NULL, sizeof(struct rdma_ucm_migrate_id), ANSWER(migrate_id, migrate_id), false, 0},
 	[RDMA_USER_CM_CMD_QUERY] = {run_query, sizeof(struct rdma_ucm_query), NO_ANSWER, false, ID(query)},
 	[RDMA_USER_CM_CMD_BIND] = {run_bind, sizeof(struct rdma_ucm_bind), NO_ANSWER, true, ID(bind)},
-	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = {run_resolve_addr, sizeof(struct rdma_ucm_resolve_addr), NO_ANSWER, true, ID(resolve_addr)},
-	[RDMA_USER_CM_CMD_JOIN_MCAST] = {run_join, sizeof(struct rdma_ucm_join_mcast), ANSWER(join_mcast, create_id),
-					 false, ID(join_mcast)},
+	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = {run_resolve_addr, sizeof(struct rdma_ucm_resolve_addr), NO_ANSWER, true,
+					   ID(resolve_addr)},
+	[RDMA_USER_CM_CMD_JOIN_MCAST] = {run_join, sizeof(struct rdma_ucm_join_mcast), ANSWER(join_mcast, create_id), false,
+					 ID(join_mcast)},
 };
 
 /* librdmacm binds an id to an AF_IB address without port when it is first used, to see whether the kernel knows these: no
@@ -195,8 +198,10 @@ static bool is_question(uint32_t cmd, const union command *c)
 	return cmd == RDMA_USER_CM_CMD_BIND && sib->family == AF_IB && !(uint16_t)be64toh(sib->sid);
 }
 
-/* Executes a command on the channel, or has the kernel execute it. Returns 0 or -errno; *answered: the kernel has stored the answer. */
-static int channel_run(struct rcm_channel *ch, const struct rdma_ucm_cmd_hdr *hdr, union command *c, union answer *a, bool *answered)
+/* Executes a command on the channel, or has the kernel execute it. Returns 0 or -errno; *answered: the kernel
+ * has stored the answer. */
+static int channel_run(struct rcm_channel *ch, const struct rdma_ucm_cmd_hdr *hdr, union command *c, union answer *a,
+		       bool *answered)
 {
 	size_t at = commands[hdr->cmd].id - 1;
 	struct rcm_id *id = NULL;

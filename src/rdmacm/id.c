@@ -404,7 +404,8 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 	if (destination != RCM_OURS || rcm_device_broken()) {
 		id->state = RCM_BOUND;
 		return rcm_report(id, RCM_ADDR_ERROR, destination == RCM_KERNELS ?
-				  -shca_refuse(ENODEV, "rdma_resolve_addr: from an address of the software HCA to a real device's, or to "
+				  -shca_refuse(ENODEV,
+					       "rdma_resolve_addr: from an address of the software HCA to a real device's, or to "
 					       "another host") :
 				  address_refuse("rdma_resolve_addr", ENODEV));
 	}

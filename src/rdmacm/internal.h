@@ -133,7 +133,8 @@ struct rcm_id {
 	uint8_t tos, ack_timeout;
 	bool has_ack_timeout;
 	bool active;			/* sent the REQ */
-	bool has_companion;		/* the kernel has an id with handle kernel_id: RCM_KERNEL, and listeners to every address */
+	bool has_companion;		/* the kernel has an id with handle kernel_id: RCM_KERNEL, and listeners
+					 * to every address */
 	uint32_t kernel_id;
 	struct shca_fd name;		/* holds the name of the bound port; a listener listens on it */
 	struct shca_fd conn;		/* connection */
@@ -302,8 +303,8 @@ bool rcm_is_any(const struct sockaddr_storage *a);
 bool rcm_is_loopback(const struct sockaddr_storage *a);
 /* The port for an id with this local address: the one whose GID it is; else the first that is up, or port 1. */
 uint32_t rcm_port_for(const struct sockaddr_storage *a);
-/* Which RDMA CM has an address: the software HCA's (loopback, and addresses of this host that no real device has), the kernel's (of
- * real devices, and of other hosts if there is a real device), or none. */
+/* Which RDMA CM has an address: the software HCA's (loopback, and addresses of this host that no real device has), the kernel's
+ * (of real devices, and of other hosts if there is a real device), or none. */
 enum rcm_owner { RCM_NOBODYS, RCM_OURS, RCM_KERNELS };
 enum rcm_owner rcm_owner(const struct sockaddr_storage *a);
 /* Whether the host has real RDMA devices. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accumulates by the agent cpu (agent.c): every member has mapped the state block of every other, the origin's CPU does the work, and the
- * target takes no part. How an element is updated depends on the window, its type and its address only, so that all origins agree:
+ * Accumulates by the agent cpu (agent.c): every member has mapped the state block of every other, the origin's CPU does
+ * the work, and the target takes no part. How an element is updated depends on the window, its type and its address only,
+ * so that all origins agree:
  *
  *     native     the memory is in the fabric, mapped by all, and the element has 1, 2, 4 or 8 bytes at a multiple of its size:
  *                an atomic instruction, or a compare-and-swap
@@ -86,8 +87,8 @@ bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base)
 	return op == MPI_SUM && element_of(base, op).integer;
 }
 
-/* inout[i] = in[i] op inout[i] of n packed elements, as the standard's f(target, origin): all predefined operations commute. Elements
- * with holes are packed here, while hdl_op_apply expects an extent. */
+/* inout[i] = in[i] op inout[i] of n packed elements, as the standard's f(target, origin): all predefined operations commute.
+ * Elements with holes are packed here, while hdl_op_apply expects an extent. */
 static void compute(const struct element *e, const void *in, void *inout, size_t n)
 {
 	if (e->op == MPI_NO_OP)
@@ -400,8 +401,8 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 	return bytes / e->size;
 }
 
-int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
-		   int64_t offset)
+int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base,
+		   const char *compare, int64_t offset)
 {
 	const struct element e = element_of(base, a->op);
 	bool far = t->lane != HDL_LANE_MAPPED;
@@ -428,7 +429,8 @@ int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc
 		hdl_side_open(&in, is, a->at.buf, a->at.count, a->at.type);
 	if (a->fetch)
 		hdl_side_open(&out, os, a->result, a->result_count, a->result_type);
-	if (hdl_type_is_run(a->at.target_type, a->at.target_count) || hdl_type_find_run(a->at.target_type, a->at.target_count, &mem)) {
+	if (hdl_type_is_run(a->at.target_type, a->at.target_count) ||
+	    hdl_type_find_run(a->at.target_type, a->at.target_count, &mem)) {
 		k.at = (uintptr_t)mem;
 		k.left = (size_t)a->at.target_count * (size_t)a->at.target_type->size;
 	} else {

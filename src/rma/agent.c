@@ -12,8 +12,8 @@
  *     1. Rank 0 adds to an int64 of rank 2 by an atomic request of the device
  *     2. Rank 1 replaces the same element. Were MPI_REPLACE a message, since no request of the device exchanges a word, rank 2's
  *        handler would read the element, and store the new value behind the device's addition
- *     3. Rank 0's addition would have an old value that no other operation left there. So rank 1 replaces by a compare-and-swap of
- *        the device
+ *     3. Rank 0's addition would have an old value that no other operation left there. So rank 1 replaces by a
+ *        compare-and-swap of the device
  *
  * The device has two requests: MPI_SUM on integers and MPI_NO_OP are a fetch-and-add, MPI_Compare_and_swap is a compare-and-swap.
  * All other operations are loops: a compare-and-swap with a guess, and another one with the word that the first has returned,
@@ -227,8 +227,8 @@ static int word_begin(struct elements *e, struct hdl_target *t, uint64_t address
 static int odd_one(struct elements *e, struct hdl_target *t, uint64_t address)
 {
 	char operand[WORD] = { 0 }, room[WORD], old[WORD];
-	struct hdl_acc_args a = { .at = { operand, 1, e->base, 0, 1, e->base }, .op = e->a->op, .fetch = e->a->fetch, .result = old,
-				  .result_count = 1, .result_type = e->base };
+	struct hdl_acc_args a = { .at = { operand, 1, e->base, 0, 1, e->base }, .op = e->a->op, .fetch = e->a->fetch,
+				  .result = old, .result_count = 1, .result_type = e->base };
 	int64_t offset = (int64_t)(address - t->base);
 	int rc;
 

@@ -13,9 +13,9 @@
  *       one accumulate or several
  *     next piece ◀──────────────────── RESULT ─┘
  *
- * Pieces of one accumulate, and accumulates of one origin, leave and are carried out in the order of the calls. The handler updates memory in
- * progress, where one thread at a time is: so all accumulates of a member's memory are atomic towards each other. That includes
- * those of the member itself, which call hdl_acc_here without a message.
+ * Pieces of one accumulate, and accumulates of one origin, leave and are carried out in the order of the calls. The handler
+ * updates memory in progress, where one thread at a time is: so all accumulates of a member's memory are atomic towards each
+ * other. That includes those of the member itself, which call hdl_acc_here without a message.
  */
 #include "rma/rma.h"
 
@@ -154,8 +154,8 @@ static void on_wake(void *context, const struct hdl_am *am)
 
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value)
 {
-	struct sync_head h = { .window = w->record[t->rank].window, .nonce = w->record[t->rank].nonce, .value = value, .member = w->rank,
-			       .what = what };
+	struct sync_head h = { .window = w->record[t->rank].window, .nonce = w->record[t->rank].nonce, .value = value,
+			       .member = w->rank, .what = what };
 	struct msg *m = msg_new(0);
 
 	if (!m)
@@ -175,8 +175,10 @@ static struct hdl_win *window_of(uint64_t window, int member, const struct hdl_a
 }
 
 /*
- * Whether a message is the unlock of a window that is gone. HDL_SYNC_UNLOCK has no answer, so MPI_Win_free may end before it comes:
- *     1. Rank 0 unlocks rank 3: HDL_SYNC_UNLOCK waits behind other messages for room. MPI_Win_free: the barrier ends by way of rank 1
+ * Whether a message is the unlock of a window that is gone. HDL_SYNC_UNLOCK has no answer, so
+ * MPI_Win_free may end before it comes:
+ *     1. Rank 0 unlocks rank 3: HDL_SYNC_UNLOCK waits behind other messages for room. MPI_Win_free: the
+ *        barrier ends by way of rank 1
  *     2. Rank 3 frees the window, and makes a new one, whose struct hdl_win has the same address
  *     3. HDL_SYNC_UNLOCK comes, and would release a lock of the new window. Its nonce is the old window's
  */
@@ -516,8 +518,8 @@ static int to_self(struct hdl_win *w, const struct hdl_acc_args *a, const struct
 	return rc;
 }
 
-int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare, int64_t offset,
-			   struct hdl_rma_group *g)
+int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
+			   int64_t offset, struct hdl_rma_group *g)
 {
 	const struct hdl_type *base = hdl_type_base(a->at.target_type);
 	const void *from = a->at.buf;

@@ -62,9 +62,10 @@ void hdl_win_report(const struct hdl_win *w)
 	fprintf(stderr, "heddle: rank %d: %s of %s, %d ranks, %lld bytes here: accumulates by %s\n", hdl_job.rank, label,
 		flavors[w->flavor - MPI_WIN_FLAVOR_CREATE], w->size, (long long)w->bytes, agent_text(w));
 	if (w->granularity > 0 && w->granularity <= HDL_GRANULE_ATOMIC && !w->atomics && !w->native && w->size > 1)
-		fprintf(stderr, "heddle: rank %d: %s: mpi_accumulate_granularity asks for the agent device, but %s\n", hdl_job.rank, label,
-			w->dynamic ? "regions of a dynamic window are not registered for atomic requests" :
-			!hdl_mr_has_atomics(hdl_mpi_tp) ? "there is no device with atomic requests and connected queues, or more than one device" :
+		fprintf(stderr, "heddle: rank %d: %s: mpi_accumulate_granularity asks for the agent device, but %s\n",
+			hdl_job.rank, label, w->dynamic ? "regions of a dynamic window are not registered for atomic requests" :
+			!hdl_mr_has_atomics(hdl_mpi_tp)
+				? "there is no device with atomic requests and connected queues, or more than one device" :
 			"some rank's memory is not registered for atomic requests (address and size must be multiples of 8)");
 	if (w->helped)
 		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank,
@@ -105,9 +106,12 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
 		mapped ? "device (by the owner's table of regions)" : "handler (the owner knows its regions)", "",
 		mapped ? "as MPI_Win_create" : handler);
-	fprintf(out, "%-24s  accumulates to memory that is not mapped, aligned elements of 8 bytes: %s\n", "with a granularity of 8",
-		atomics ? "device (atomic requests; address and size of each rank's memory are multiples of 8. Not dynamic windows)" :
-		"as without (no device with atomic requests and connected queues, or more than one device)");
+	fprintf(out, "%-24s  accumulates to memory that is not mapped, aligned elements of 8 bytes: %s\n",
+		"with a granularity of 8",
+		atomics ?
+			"device (atomic requests; address and size of each rank's memory are multiples of 8. Not dynamic "
+			"windows)" :
+			"as without (no device with atomic requests and connected queues, or more than one device)");
 	fprintf(out, "%-24s  locks: %s\n", "all", mapped ? "a word in the target's state block; the target takes no part" :
 		"messages, which the target's progress answers");
 }

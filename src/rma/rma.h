@@ -91,11 +91,11 @@ struct hdl_target {
 	uint8_t lane;			/* enum hdl_rma_lane */
 	uint8_t held;			/* enum hdl_held */
 	bool open;			/* this member may be accessed: MPI_Win_start or MPI_Win_lock named it */
-	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has mapped
-					 * the memory, and the members asked for no granularity */
+	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has
+					 * mapped the memory, and the members asked for no granularity */
 	bool atomics;			/* aligned elements of 8 bytes are updated by the device's atomic requests (agent.c) */
-	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the exclusive
-					 * lock, or is the only member */
+	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the
+					 * exclusive lock, or is the only member */
 	const struct hdl_ep_note *note;	/* of its endpoint; of this process: one that never fails */
 	struct hdl_win_state *state;	/* mapped here; NULL: not */
 	/* cold */
@@ -106,7 +106,8 @@ struct hdl_target {
 	unsigned updates, loops;	/* agent.c: requests under way; those that may be repeated */
 	int rank, proc;			/* in the window; number of the process */
 	struct hdl_ep *ep;		/* NULL: this process */
-	struct hdl_rkey *key;		/* of the memory; NULL: no lane and no agent needs the device. This process has one for atomics */
+	struct hdl_rkey *key;		/* of the memory; NULL: no lane and no agent needs the device. This process has
+					 * one for atomics */
 	uint64_t posts;			/* exposure epochs of the member that MPI_Win_start has used up */
 	uint64_t completes;		/* access epochs of the member that MPI_Win_wait has used up */
 	/* dynamic: copy of the member's regions */
@@ -147,7 +148,8 @@ struct hdl_win {
 	bool dynamic;
 	bool mapped;			/* every member has mapped the state block of every other */
 	bool native;			/* ... and every member's memory that is in the fabric */
-	bool asks_atomics;		/* this member's memory is registered for atomic requests, or there is none; and its hint asks for them */
+	bool asks_atomics;		/* this member's memory is registered for atomic requests, or there is none; and its
+					 * hint asks for them */
 	bool atomics;			/* the members agreed on the agent device (reach.h) */
 	bool helped;			/* peers' operations need this process's progress (reach.h) */
 	bool begun;			/* hdl_rma_helper_begin was called for this window */
@@ -309,16 +311,16 @@ int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void
 
 /* ---- acc.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Carries an accumulate out by this process's CPU. compare: packed; NULL: no compare-and-swap. offset: of the target buffer from the
- * member's base. Must: the window is mapped; of a dynamic window the regions are known (hdl_region_find). */
-int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
-		   int64_t offset);
+/* Carries an accumulate out by this process's CPU. compare: packed; NULL: no compare-and-swap. offset: of the target buffer from
+ * the member's base. Must: the window is mapped; of a dynamic window the regions are known (hdl_region_find). */
+int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base,
+		   const char *compare, int64_t offset);
 /* Whether the operation on elements of this predefined type is an addition of integers of 4 or 8 bytes. */
 bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base);
-/* Updates n elements of a predefined type at an address here, if atomic instructions do and the operation is defined on the type. Returns
- * false: nothing was done. in NULL:
- * MPI_NO_OP; out NULL: the old values are not wanted. */
-bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n);
+/* Updates n elements of a predefined type at an address here, if atomic instructions do and the operation is defined on the
+ * type. Returns false: nothing was done. in NULL: MPI_NO_OP; out NULL: the old values are not wanted. */
+bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
+		    size_t n);
 /* The same for a compare-and-swap. Must: the type is one of section 12.3.4.4. */
 bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
 		    void *result);
@@ -337,8 +339,8 @@ int hdl_rma_msg_init(void);
 /* Wakes the member if it sleeps in a wait. Must follow the store for which it waits, and a full fence. */
 void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t);
 /* offset: of the target buffer from the member's base (hdl_rma_range). */
-int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare, int64_t offset,
-			   struct hdl_rma_group *g);
+int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
+			   int64_t offset, struct hdl_rma_group *g);
 enum hdl_rma_sync { HDL_SYNC_POSTED, HDL_SYNC_COMPLETED, HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED, HDL_SYNC_UNLOCK, HDL_SYNC_GRANTED,
 		    HDL_SYNC_REFUSED };
 /* Sends a message of synchronization, ordered behind all before. Returns 0 or a negative errno. */

@@ -15,7 +15,8 @@ struct hdl_side {
 #define HDL_STREAM_HERE(name, type) \
 	struct hdl_stream *const name = __builtin_alloca_with_align((type) ? hdl_stream_bytes(type) : 16, 128)
 
-static inline void hdl_side_open(struct hdl_side *o, struct hdl_stream *s, void *buf, MPI_Count count, const struct hdl_type *type)
+static inline void hdl_side_open(struct hdl_side *o, struct hdl_stream *s, void *buf, MPI_Count count,
+				 const struct hdl_type *type)
 {
 	*o = (struct hdl_side){ 0 };
 	if (hdl_type_is_run(type, count) || hdl_type_find_run(type, count, &buf)) {

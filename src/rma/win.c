@@ -479,8 +479,8 @@ static bool has_shared_memory(const struct hdl_win *w)
 	return w->flavor == MPI_WIN_FLAVOR_ALLOCATE || w->flavor == MPI_WIN_FLAVOR_SHARED;
 }
 
-/* Whether the members keep what the info keys same_size and same_disp_unit promise; all members find the same. Returns MPI_ERR_SIZE or
- * MPI_ERR_DISP. */
+/* Whether the members keep what the info keys same_size and same_disp_unit promise; all members find the same. Returns
+ * MPI_ERR_SIZE or MPI_ERR_DISP. */
 static int check_promises(const struct hdl_win *w)
 {
 	const struct hdl_win_record *first = &w->record[0];
@@ -492,13 +492,16 @@ static int check_promises(const struct hdl_win *w)
 		const struct hdl_win_record *m = &w->record[r];
 
 		if (promised & HDL_WIN_SAME_SIZE && m->size != first->size) {
-			hdl_reason_set("a rank gave the info key same_size, and the window has %llu bytes at rank 0 and %llu at rank %d",
-				       (unsigned long long)first->size, (unsigned long long)m->size, r);
+			hdl_reason_set(
+				"a rank gave the info key same_size, and the window has %llu bytes at rank 0 and %llu at rank %d",
+				(unsigned long long)first->size, (unsigned long long)m->size, r);
 			return MPI_ERR_SIZE;
 		}
 		if (promised & HDL_WIN_SAME_DISP_UNIT && m->disp_unit != first->disp_unit) {
-			hdl_reason_set("a rank gave the info key same_disp_unit, and the displacement unit is %lld at rank 0 and %lld at rank %d",
-				       (long long)first->disp_unit, (long long)m->disp_unit, r);
+			hdl_reason_set(
+				"a rank gave the info key same_disp_unit, and the displacement unit is %lld at rank 0 and %lld "
+				"at rank %d",
+				(long long)first->disp_unit, (long long)m->disp_unit, r);
 			return MPI_ERR_DISP;
 		}
 	}

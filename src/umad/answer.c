@@ -12,8 +12,8 @@
 #define DR_RETURN_PATH 192u
 #define DR_RETURNING 0x8000u	/* the direction, in the status */
 
-/* Returns the port at the end of a directed route, and the port by which the SMP gets there in *entry; 0: nowhere. An adapter forwards
- * no SMP, so that a route has one link at most. */
+/* Returns the port at the end of a directed route, and the port by which the SMP gets there in *entry; 0: nowhere. An adapter
+ * forwards no SMP, so that a route has one link at most. */
 static uint32_t directed_route(const struct um_subnet *s, uint32_t port, const uint8_t *mad)
 {
 	uint32_t hops = mad[UM_HOP_COUNT], out = mad[DR_INITIAL_PATH + 1];
@@ -67,8 +67,8 @@ static bool answer_begin(const struct um_question *q, struct um_answer *out)
 }
 
 /* Of subnet and performance management, which have the attribute at one place. */
-static bool answer_attribute(const struct um_question *q, struct um_answer *out, uint16_t (*get)(const struct um_question *, uint8_t *),
-			     size_t bytes)
+static bool answer_attribute(const struct um_question *q, struct um_answer *out,
+			     uint16_t (*get)(const struct um_question *, uint8_t *), size_t bytes)
 {
 	uint8_t data[UM_MAD_BYTES - UM_SMP_DATA] = "";
 	uint16_t status;
@@ -107,7 +107,8 @@ bool um_ask(const struct um_subnet *s, uint32_t port, const struct ib_user_mad_h
 	uint8_t class = mad[UM_CLASS];
 	bool manager, smp = class == UM_SUBN_LID || class == UM_SUBN_DIRECTED;
 
-	if (!is_request(mad) || ntohl(to->qpn) != (smp ? 0 : 1) || (!smp && ntohl(to->qkey) != UM_QP1_QKEY) || (smp && s->ethernet))
+	if (!is_request(mad) || ntohl(to->qpn) != (smp ? 0 : 1) || (!smp && ntohl(to->qkey) != UM_QP1_QKEY) ||
+	    (smp && s->ethernet))
 		return false;
 	if (class == UM_SUBN_DIRECTED) {
 		q.at = directed_route(s, port, mad);

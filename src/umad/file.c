@@ -2,16 +2,16 @@
 /*
  * The files /dev/infiniband/umad*: descriptors, agents, requests under way, and the datagrams that wait to be read.
  *
- * A file's descriptor is an epoll descriptor that watches a socket that is always readable, but only while a datagram waits, and a
- * timer, which expires when the time of the first request without an answer is over. So poll, select and epoll work; a file is always
- * writable for write(), although poll does not say so.
+ * A file's descriptor is an epoll descriptor that watches a socket that is always readable, but only while a datagram waits, and
+ * a timer, which expires when the time of the first request without an answer is over. So poll, select and epoll work; a file is
+ * always writable for write(), although poll does not say so.
  *
- * A descriptor is found in a table that readers pass through without a lock, because write() may be called in signal handlers. The
- * program may close a descriptor by a system call that libshca-files.so does not see, and use the number for another file: so the
- * kernel compares first. EPOLL_CTL_MOD of that socket succeeds in the file's epoll descriptor only.
+ * A descriptor is found in a table that readers pass through without a lock, because write() may be called in signal handlers.
+ * The program may close a descriptor by a system call that libshca-files.so does not see, and use the number for another file:
+ * so the kernel compares first. EPOLL_CTL_MOD of that socket succeeds in the file's epoll descriptor only.
  *
- * Files are never freed, only used again: a stale pointer leads to a file, and `file_of`, under the file's lock, tells whether it is
- * the right one. After fork a file is its opener's: the child can only close it.
+ * Files are never freed, only used again: a stale pointer leads to a file, and `file_of`, under the file's lock, tells whether
+ * it is the right one. After fork a file is its opener's: the child can only close it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -516,7 +516,8 @@ static void fork_done(void)
 	pthread_mutex_unlock(&files_lock);
 }
 
-/* Returns a descriptor that is always readable: a socket whose peer has said a byte. Its file can be told from others of its sort. */
+/* Returns a descriptor that is always readable: a socket whose peer has said a byte. Its file can be told
+ * from others of its sort. */
 static struct shca_fd always_new(void)
 {
 	int pair[2];
@@ -563,8 +564,8 @@ static struct um_file *file_new(uint32_t port)
 	return f;
 }
 
-/* Must hold files_lock, no descriptor has the file. epoll: its last descriptor. The program may have closed that, and the timer: a
- * timer that is not in the epoll descriptor stays open, because its number may be another file's. */
+/* Must hold files_lock, no descriptor has the file. epoll: its last descriptor. The program may have closed that, and the timer:
+ * a timer that is not in the epoll descriptor stays open, because its number may be another file's. */
 static void file_free(struct um_file *f, int epoll)
 {
 	bool ours = f->pid == getpid();

@@ -33,7 +33,8 @@ enum { UM_BASE_VERSION, UM_CLASS, UM_CLASS_VERSION, UM_METHOD, UM_STATUS, UM_HOP
        UM_ATTRIBUTE = 16, UM_MODIFIER = 20 };		/* offsets */
 enum { UM_SUBN_LID = 0x01, UM_SUBN_ADM = 0x03, UM_PERFORMANCE = 0x04, UM_SUBN_DIRECTED = 0x81 };	/* classes */
 enum { UM_GET = 0x01, UM_SET = 0x02, UM_GET_TABLE = 0x12, UM_DELETE = 0x15, UM_GET_RESP = 0x81, UM_RESPONSE = 0x80 };
-enum { UM_OK = 0, UM_BAD_VERSION = 0x04, UM_BAD_METHOD = 0x08, UM_BAD_COMBINATION = 0x0c, UM_BAD_VALUE = 0x1c };	/* statuses */
+/* statuses */
+enum { UM_OK = 0, UM_BAD_VERSION = 0x04, UM_BAD_METHOD = 0x08, UM_BAD_COMBINATION = 0x0c, UM_BAD_VALUE = 0x1c };
 #define UM_SMP_DATA 64u			/* offset of the attribute; of performance management, too */
 #define UM_SA_DATA 56u
 #define UM_CLASS_PORT_INFO 0x01u
@@ -100,7 +101,8 @@ bool um_ask(const struct um_subnet *s, uint32_t port, const struct ib_user_mad_h
 
 /* ---- smp.c, perf.c, sa.c, record.c ------------------------------------------------------------------------------ */
 
-/* Each writes the attribute to data[64], which is zeroed, or of performance management to data[192], and returns the MAD's status. */
+/* Each writes the attribute to data[64], which is zeroed, or of performance management to data[192], and
+ * returns the MAD's status. */
 uint16_t um_smp_get(const struct um_question *q, uint8_t *data);
 uint16_t um_perf_get(const struct um_question *q, uint8_t *data);
 /* Attributes that the records of the administrator have, too. */

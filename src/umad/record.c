@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The records of the subnet administrator, IBTA 15.2.5: their components, and all of them that the subnet has. A sort of records is
- * listed as a whole, and the administrator compares (sa.c): a subnet has a handful of each.
+ * The records of the subnet administrator, IBTA 15.2.5: their components, and all of them that the subnet has. A sort of records
+ * is listed as a whole, and the administrator compares (sa.c): a subnet has a handful of each.
  */
 #include <stdlib.h>
 
@@ -184,8 +184,8 @@ static bool mcmember_list(const struct um_subnet *s, struct um_table *t)
 }
 
 static const struct um_component node_components[] = {
-	{ 0, 16 }, { 16, 0 }, { 32, 8 }, { 40, 8 }, { 48, 8 }, { 56, 8 }, { 64, 64 }, { 128, 64 }, { 192, 64 }, { 256, 16 }, { 272, 16 },
-	{ 288, 32 }, { 320, 8 }, { 328, 24 }, { 352, 512 },
+	{0, 16},   {16, 0},   {32, 8},   {40, 8},   {48, 8},  {56, 8},   {64, 64},   {128, 64},
+	{192, 64}, {256, 16}, {272, 16}, {288, 32}, {320, 8}, {328, 24}, {352, 512},
 };
 static const struct um_component port_components[] = {
 	{ 0, 16 }, { 16, 8 }, { 24, 8 }, { 32, 64 }, { 96, 64 }, { 160, 16 }, { 176, 16 }, { 192, 0 },
@@ -196,14 +196,15 @@ static const struct um_component sm_components[] = {
 static const struct um_component link_components[] = { { 0, 16 }, { 16, 8 }, { 24, 8 }, { 32, 16 } };
 static const struct um_component guid_components[] = { { 0, 16 }, { 16, 8 } };
 static const struct um_component pkey_components[] = { { 0, 16 }, { 16, 16 }, { 32, 8 } };
-/* Service id, Reversible, NumbPath and Preference match every path; so do the selectors, which path_matches compares with values. */
+/* Service id, Reversible, NumbPath and Preference match every path; so do the selectors, which
+ * path_matches compares with values. */
 static const struct um_component path_components[] = {
-	{ 0, 0 }, { 0, 0 }, { 64, 128 }, { 192, 128 }, { 320, 16 }, { 336, 16 }, { 352, 1 }, { 0, 0 }, { 356, 20 }, { 376, 8 }, { 384, 8 },
-	{ 0, 0 }, { 0, 0 }, { 400, 16 }, { 416, 12 }, { 428, 4 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 },
+	{0, 0}, {0, 0},    {64, 128}, {192, 128}, {320, 16}, {336, 16}, {352, 1}, {0, 0}, {356, 20}, {376, 8}, {384, 8}, {0, 0},
+	{0, 0}, {400, 16}, {416, 12}, {428, 4},   {0, 0},    {0, 0},    {0, 0},   {0, 0}, {0, 0},    {0, 0},   {0, 0},
 };
 static const struct um_component mcmember_components[] = {
-	{ 0, 128 }, { 128, 128 }, { 256, 32 }, { 288, 16 }, { 0, 0 }, { 306, 6 }, { 312, 8 }, { 320, 16 }, { 0, 0 }, { 338, 6 }, { 0, 0 },
-	{ 346, 6 }, { 352, 4 }, { 356, 20 }, { 376, 8 }, { 384, 4 }, { 388, 4 }, { 392, 1 },
+	{0, 128}, {128, 128}, {256, 32}, {288, 16}, {0, 0},    {306, 6}, {312, 8}, {320, 16}, {0, 0},
+	{338, 6}, {0, 0},     {346, 6},  {352, 4},  {356, 20}, {376, 8}, {384, 4}, {388, 4},  {392, 1},
 };
 #define COMPONENTS(list) list, ARRAY_SIZE(list)
 static const struct um_record records[] = {

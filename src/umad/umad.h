@@ -22,8 +22,8 @@
 /* Number of descriptors of this sort. While it is 0, no descriptor needs to be looked up. */
 extern _Atomic unsigned um_open_fds;
 
-/* Opens the file of a port. flags: O_CLOEXEC, O_NONBLOCK. Returns the descriptor: readable while a datagram waits, or the time of a
- * request is over. */
+/* Opens the file of a port. flags: O_CLOEXEC, O_NONBLOCK. Returns the descriptor: readable while a datagram waits, or the
+ * time of a request is over. */
 int um_open(uint32_t port, int flags);
 /* Each returns false if fd is no such file; else *result is the system call's result. No lock is taken for other descriptors. */
 bool um_read(int fd, void *buf, size_t n, ssize_t *result);

@@ -71,8 +71,11 @@ static int can_create(struct ibv_context *ctx, uint32_t flags, bool keys, bool *
 		shca_refuse(err, "an mlx5 whose firmware has memory keys that requests configure (UMR), and creating a queue "
 			    "pair for them failed");
 	else if (!qp)
-		shca_refuse(err, "an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
-			    "creating one failed (libshca has to be preloaded or linked before libibverbs, whose version be 34 to 57)");
+		shca_refuse(
+			err,
+			"an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
+			"creating one failed (libshca has to be preloaded or linked before libibverbs, whose version be 34 to "
+			"57)");
 	if (qp)
 		ibv_destroy_qp(qp);
 	if (cq)
@@ -278,8 +281,10 @@ static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uin
 	if (flags & ~can)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, of this mlx5 %#x can be had", flags, can);
 	if (attr->qp_type == IBV_EXP_QPT_DC_INI || (flags & EXP_MLX5_CREATE_FLAGS && attr->qp_type == IBV_QPT_XRC_RECV))
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
-				   "XRC target posts nothing", attr->qp_type, flags);
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
+				   "XRC target posts nothing",
+				   attr->qp_type, flags);
 	/* a managed queue takes requests of one block only (exp_mlx5_fits_managed) */
 	if (flags & IBV_EXP_QP_CREATE_UMR && (attr->qp_type != IBV_QPT_RC || flags & IBV_EXP_QP_CREATE_MANAGED_SEND))
 		return shca_refuse(

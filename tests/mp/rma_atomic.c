@@ -424,11 +424,12 @@ static int64_t *gather_sorted(const int64_t *mine, int n, int *total)
 	return all;
 }
 
-/* Every value is written once, by fetches that replace or by compare-and-swap: each value that is gone was returned by one call, and only
- * one. */
+/* Every value is written once, by fetches that replace or by compare-and-swap: each value that is gone was returned by
+ * one call, and only one. */
 static void exchanged_of(const struct window *w)
 {
-	int64_t *put = checked(calloc((size_t)times + 1, sizeof(*put))), *took = checked(calloc((size_t)times + 1, sizeof(*took)));
+	int64_t *put = checked(calloc((size_t)times + 1, sizeof(*put))),
+		*took = checked(calloc((size_t)times + 1, sizeof(*took)));
 	int64_t seen = 0, old = 0, *all_put, *all_took, next = 1 + (int64_t)me * (times + 1);
 	int n = 0, puts, takes;
 
@@ -439,7 +440,8 @@ static void exchanged_of(const struct window *w)
 			MPI_Fetch_and_op(&next, &old, MPI_INT64_T, 0, disp(w, 0, 0), MPI_REPLACE, w->win);
 			break;
 		case 1:
-			MPI_Get_accumulate(&next, 1, MPI_INT64_T, &old, 1, MPI_INT64_T, 0, disp(w, 0, 0), 1, MPI_INT64_T, MPI_REPLACE, w->win);
+			MPI_Get_accumulate(&next, 1, MPI_INT64_T, &old, 1, MPI_INT64_T, 0, disp(w, 0, 0), 1, MPI_INT64_T,
+					   MPI_REPLACE, w->win);
 			break;
 		default:
 			MPI_Fetch_and_op(NULL, &seen, MPI_INT64_T, 0, disp(w, 0, 0), MPI_NO_OP, w->win);

@@ -8,7 +8,8 @@
  *     rma_progress computing [CASE]    the other ranks compute until rank 0 is through: every operation on every window
  *     rma_progress asymmetric created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which compute,
  *                                      have memory of malloc
- *     rma_progress atomics             created windows, RMA_GRANULARITY=8: the other ranks are stopped; all accumulates of 8 bytes
+ *     rma_progress atomics             created windows, RMA_GRANULARITY=8: the other ranks are stopped; all
+ *                                      accumulates of 8 bytes
  *     rma_progress holder              a rank is stopped while it holds an exclusive lock: accesses to other ranks go on
  *
  * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names
@@ -252,8 +253,8 @@ static void holder(void)
 	}
 }
 
-/* The device updates elements of 8 bytes: no rank has operated on another before the targets stop, and locks are by MPI_MODE_NOCHECK, since the
- * window's locks may be messages. */
+/* The device updates elements of 8 bytes: no rank has operated on another before the targets stop, and locks are by
+ * MPI_MODE_NOCHECK, since the window's locks may be messages. */
 static void atomics(void)
 {
 	const int64_t one = 1, seven = 7;
@@ -285,12 +286,14 @@ static void atomics(void)
 			NAMED(MPI_Accumulate(many, 200, MPI_INT64_T, t, 1, 200, MPI_INT64_T, MPI_REPLACE, w->win));
 			for (int i = 0; i < 200; i++)
 				many[i] = i % 2 ? 7 : 0;
-			NAMED(MPI_Rget_accumulate(many, 200, MPI_INT64_T, old, 200, MPI_INT64_T, t, 1, 200, MPI_INT64_T, MPI_NO_OP, w->win, &r));
+			NAMED(MPI_Rget_accumulate(many, 200, MPI_INT64_T, old, 200, MPI_INT64_T, t, 1, 200, MPI_INT64_T,
+						  MPI_NO_OP, w->win, &r));
 			NAMED(MPI_Wait(&r, MPI_STATUS_IGNORE));
 			for (int i = 0; i < 200; i++) {
 				CHECK_EQ(old[i], i);
 				if (i % 2)
-					NAMED(MPI_Accumulate(&many[i], 1, MPI_INT64_T, t, 1 + i, 1, MPI_INT64_T, MPI_REPLACE, w->win));
+					NAMED(MPI_Accumulate(&many[i], 1, MPI_INT64_T, t, 1 + i, 1, MPI_INT64_T, MPI_REPLACE,
+							     w->win));
 			}
 			NAMED(MPI_Win_flush_all(w->win));
 		}

@@ -356,8 +356,8 @@ static int make_window(MPI_Comm comm, int key, void *state, void *value, void *o
 	return MPI_SUCCESS;
 }
 
-/* A window that an attribute callback of MPI_Comm_dup makes. RMA_FIRST in the environment: it is the process's first window, and one
- * that has a helper thread. */
+/* A window that an attribute callback of MPI_Comm_dup makes. RMA_FIRST in the environment: it is the process's first window, and
+ * one that has a helper thread. */
 static void in_callback(void)
 {
 	MPI_Comm a, b;

@@ -35,7 +35,8 @@ static const struct {
 	bool arrived;
 } points[] = {
 	{"exec", false}, {"take", false}, {"taken", false}, {"data", false}, {"data-done", false}, {"rcqe", false},
-	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true}, {"frame", true},	/* the last two: of one way only */
+	/* the last two: of one way only */
+	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true}, {"frame", true},
 };
 static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, [15] = 1}};
 

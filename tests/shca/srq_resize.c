@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_modify_srq(IBV_SRQ_MAX_WR) while senders of other processes take receives and threads of the owner post and poll: each message lands
- * in the receive that is its turn, no receive is lost and none is taken twice. The owner is held at each step of a resize while senders go
- * on, and a sender in the middle of a message while the owner goes on; then processes send at random while the owner's threads receive and
- * resize, and one of them, or the owner, is killed.
+ * ibv_modify_srq(IBV_SRQ_MAX_WR) while senders of other processes take receives and threads of the owner post and poll: each
+ * message lands in the receive that is its turn, no receive is lost and none is taken twice. The owner is held at each step of a
+ * resize while senders go on, and a sender in the middle of a message while the owner goes on; then processes send at random
+ * while the owner's threads receive and resize, and one of them, or the owner, is killed.
  *
  *     srq_resize [CASE]
  */
@@ -81,8 +81,8 @@ static uint32_t posted, sent, seen;	/* receives; messages of b, polled ones */
 
 static struct ibv_qp *end_of(struct rig *r, struct ibv_cq *scq, struct ibv_cq *rcq, struct ibv_srq *of)
 {
-	struct rig_qp_attr attr = {.type = IBV_QPT_RC, .scq = scq, .rcq = rcq, .srq = of, .send_wr = RECEIVES, .recv_wr = of ? 0 : 1,
-				   .sge = 1, .inl = BYTES};
+	struct rig_qp_attr attr = {.type = IBV_QPT_RC, .scq = scq, .rcq = rcq, .srq = of, .send_wr = RECEIVES, .recv_wr = of
+				   ? 0 : 1, .sge = 1, .inl = BYTES};
 	struct ibv_qp *qp = rig_qp(r, &attr);
 
 	rig_init(qp);
@@ -168,8 +168,10 @@ static void a_polls(uint32_t n)
 	while (n--) {
 		if (shca_poll_cq(cq, 1, &wc) != 1)
 			FAIL("message %u of %u is not there", seen, sent);
-		if (wc.status != IBV_WC_SUCCESS || wc.imm_data != seen || wc.wr_id != seen % RECEIVES || wc.qp_num != from_b->qp_num)
-			FAIL("message %u is %u, in receive %lu: %s", seen, wc.imm_data, (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+		if (wc.status != IBV_WC_SUCCESS || wc.imm_data != seen || wc.wr_id != seen % RECEIVES ||
+		    wc.qp_num != from_b->qp_num)
+			FAIL("message %u is %u, in receive %lu: %s", seen, wc.imm_data, (unsigned long)wc.wr_id,
+			     ibv_wc_status_str(wc.status));
 		check_message(buffer + wc.wr_id * BYTES, 1, seen);
 		seen++;
 	}
@@ -425,8 +427,8 @@ static void *b_sends_one(void *arg)
 	return NULL;
 }
 
-/* b is in the middle of a message, and is held; the ring is replaced as far as that goes. c sends, and a posts, polls, and waits for b only
- * to give up the old ring. */
+/* b is in the middle of a message, and is held; the ring is replaced as far as that goes. c sends, and a posts, polls, and waits
+ * for b only to give up the old ring. */
 static const char *sender_at;
 static void sender_held_at(void)
 {
@@ -508,8 +510,8 @@ static void taken_while_coming(void)
 	CHECK(!shca_poll_cq(cq, 1, &wc));
 }
 
-/* A receive that was taken before the ring is replaced, by an executor that has died: it is still held, goes back, is posted again behind
- * the others, and the mark of a receive whose completion is polled says so, wherever the receive is. */
+/* A receive that was taken before the ring is replaced, by an executor that has died: it is still held, goes back, is posted
+ * again behind the others, and the mark of a receive whose completion is polled says so, wherever the receive is. */
 static void comes_back(void)
 {
 	set_up_queues(4);
@@ -525,7 +527,8 @@ static void comes_back(void)
 	for (uint32_t size = 16; size <= 64; size *= 2)
 		CHECK(!set_size(srq, size));
 	shca_enter(thr);
-	CHECK(!shca_rq_taken_at(thr, rq->sh, 1, first + 1, at_b->qp_num) && !shca_rq_taken_at(thr, rq->sh, 1, first, at_c->qp_num));
+	CHECK(!shca_rq_taken_at(thr, rq->sh, 1, first + 1, at_b->qp_num) &&
+	      !shca_rq_taken_at(thr, rq->sh, 1, first, at_c->qp_num));
 	CHECK(shca_rq_taken_at(thr, rq->sh, 0, first, at_b->qp_num));
 	a_polls(1);
 	CHECK(!shca_rq_taken_at(thr, rq->sh, 0, first, at_b->qp_num));
@@ -561,7 +564,8 @@ static void comes_back_moved(void)
 	struct shca_rq *sh = shca_user_srq_of(srq)->rq.sh, *in = sh;
 	shca_enter(thr);
 	uint64_t pos = atomic_load(&sh->head);
-	CHECK(shca_rq_take(thr, sh, at_c->qp_num, NULL) == -1 && shca_rq_take_moved(thr, &in, -1, at_c->qp_num, NULL) == 0 && in != sh);
+	CHECK(shca_rq_take(thr, sh, at_c->qp_num, NULL) == -1 && shca_rq_take_moved(thr, &in, -1, at_c->qp_num, NULL) == 0 &&
+	      in != sh);
 	CHECK(shca_rq_taken_at(thr, sh, 0, pos, at_c->qp_num) == in);
 	shca_rq_return(thr, in, 0, pos, at_c->qp_num);
 	shca_leave(thr);
@@ -586,7 +590,8 @@ static void datagrams(void)
 	make_srq(&a, 4);
 	struct rig_qp_attr ud = {.type = IBV_QPT_UD, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 1, .sge = 1};
 	struct ibv_qp *in = rig_qp(&a, &ud);
-	ud = (struct rig_qp_attr){.type = IBV_QPT_UD, .scq = rig_cq(&b, 64, NULL), .rcq = rig_cq(&b, 8, NULL), .send_wr = 64, .recv_wr = 1, .sge = 1, .inl = BYTES};
+	ud = (struct rig_qp_attr){.type = IBV_QPT_UD, .scq = rig_cq(&b, 64, NULL), .rcq = rig_cq(&b, 8, NULL), .send_wr = 64,
+				  .recv_wr = 1, .sge = 1, .inl = BYTES};
 	struct ibv_qp *out = rig_qp(&b, &ud);
 	struct rig_path p = {0};
 	rig_init(in);
@@ -610,8 +615,8 @@ static void datagrams(void)
 		}
 		/* half of them, and none is polled: the rings change between them */
 		for (; m < size / 2 + (size == 32) * 16; m++) {
-			struct ibv_send_wr wr = {.opcode = m & 1 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM, .imm_data = m, .sg_list = &sge, .num_sge = 1,
-						 .send_flags = IBV_SEND_INLINE,
+			struct ibv_send_wr wr = {.opcode = m & 1 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM, .imm_data = m,
+						 .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_INLINE,
 						 .wr.ud = {.ah = ah, .remote_qpn = in->qp_num, .remote_qkey = RIG_QKEY}}, *bad;
 			CHECK(!shca_post_send(out, &wr, &bad));
 		}
@@ -619,14 +624,17 @@ static void datagrams(void)
 	struct ibv_wc wc;
 	for (uint32_t i = 0; i < 32; i++) {
 		if (shca_poll_cq(cq, 1, &wc) != 1 || wc.wr_id != i || wc.src_qp != out->qp_num || wc.sl != 5)
-			FAIL("datagram %u: receive %lu, from %#x, service level %u", i, (unsigned long)wc.wr_id, wc.src_qp, wc.sl);
+			FAIL("datagram %u: receive %lu, from %#x, service level %u", i, (unsigned long)wc.wr_id, wc.src_qp,
+			     wc.sl);
 		CHECK(i & 1 || wc.imm_data == i);
 	}
 }
 
 static struct ibv_xrcd *domain(struct rig *r)
 {
-	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .oflags = O_CREAT,
+				       .fd = -1};
 	struct ibv_xrcd *d = shca_open_xrcd(r->ctx, &x);
 
 	CHECK(d);
@@ -649,7 +657,8 @@ static void xrc(void)
 	uint32_t number;
 	CHECK(!shca_get_srq_num(srq, &number));
 	struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = d};
-	struct rig_qp_attr from = {.type = IBV_QPT_XRC_SEND, .scq = rig_cq(&b, 16, NULL), .send_wr = RECEIVES, .sge = 1, .inl = BYTES};
+	struct rig_qp_attr from = {
+		.type = IBV_QPT_XRC_SEND, .scq = rig_cq(&b, 16, NULL), .send_wr = RECEIVES, .sge = 1, .inl = BYTES};
 	struct ibv_qp *out = rig_qp(&b, &from), *in = shca_create_qp_ex(a.ctx, &to);
 	CHECK(in);
 	rig_init(out);
@@ -750,7 +759,8 @@ static void owner_connects(struct rig *r)
 	}
 	rig_await(&sh->senders_made, SENDERS);
 	for (int i = 0; i < SENDERS; i++) {
-		struct rig_path p = {.dest_qpn = sh->qpn[i][1], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		struct rig_path p = {
+			.dest_qpn = sh->qpn[i][1], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		rig_rtr(ends[i], &p);
 		rig_rts(ends[i], &p);
 	}
@@ -834,8 +844,10 @@ static void receive_all(uint64_t seed, bool dies)
 			int k = 0;
 			while (k < SENDERS && wc[i].qp_num != ends[k]->qp_num)
 				k++;
-			if (k == SENDERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k] || wc[i].wr_id >= RECEIVES)
-				FAIL("sender %d: message %u in place of %u: %s", k, wc[i].imm_data, next[k], ibv_wc_status_str(wc[i].status));
+			if (k == SENDERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k] ||
+			    wc[i].wr_id >= RECEIVES)
+				FAIL("sender %d: message %u in place of %u: %s", k, wc[i].imm_data, next[k],
+				     ibv_wc_status_str(wc[i].status));
 			check_message(buffer + wc[i].wr_id * BYTES, (uint32_t)k, next[k]++);
 			memset(buffer + wc[i].wr_id * BYTES, 0, BYTES);
 			total++;
@@ -868,7 +880,8 @@ static void receive_all(uint64_t seed, bool dies)
 	for (int n; (n = shca_poll_cq(cq, 8, wc)) > 0;)
 		out += (uint32_t)n;
 	if (n_places + out + rq->size - (rq->fifo_tail - rq->fifo_head) != RECEIVES)
-		FAIL("%u receives are free, %u in the queue: not %u together", n_places, rq->size - (rq->fifo_tail - rq->fifo_head), RECEIVES);
+		FAIL("%u receives are free, %u in the queue: not %u together", n_places,
+		     rq->size - (rq->fifo_tail - rq->fifo_head), RECEIVES);
 	for (int i = 0; i < SENDERS; i++)
 		CHECK(!shca_destroy_qp(ends[i]));
 	CHECK(!shca_destroy_srq(srq) && !shca_destroy_cq(cq));
@@ -940,7 +953,8 @@ int main(int argc, char **argv)
 		{"grows", grows}, {"grows-used-up", grows_used_up},
 		{"grows-beyond", grows_beyond}, {"grows-full", grows_full}, {"grows-from-one", grows_from_one},
 		{"shrinks", shrinks}, {"refusals", refusals}, {"limit", limit_in_the_middle}, {"no-memory", no_memory},
-		{"sender-held", sender_held}, {"taken-while-coming", taken_while_coming}, {"comes-back", comes_back}, {"comes-back-moved", comes_back_moved}, {"datagrams", datagrams},
+		{"sender-held", sender_held}, {"taken-while-coming", taken_while_coming}, {"comes-back", comes_back},
+		{"comes-back-moved", comes_back_moved}, {"datagrams", datagrams},
 		{"xrc", xrc}, {"many", many}, {"sender-dies", sender_dies}, {"owner-dies", owner_dies},
 	};
 

@@ -40,7 +40,8 @@ static struct rdma_cm_id *listener(struct rdma_event_channel *ch, enum rdma_port
 	return id;
 }
 
-static struct rdma_cm_id *resolved(struct rdma_event_channel *ch, enum rdma_port_space ps, const union ibv_gid *gid, uint16_t port)
+static struct rdma_cm_id *resolved(struct rdma_event_channel *ch, enum rdma_port_space ps, const union ibv_gid *gid,
+				   uint16_t port)
 {
 	struct rdma_cm_id *id = cm_id(ch, ps);
 	struct sockaddr_storage a = ib_addr(gid, ps, port);
@@ -69,8 +70,8 @@ static void connections(enum rdma_port_space ps)
 	p.private_data_len = sizeof(data);
 	CHECK(!rdma_connect(id, &p), "rdma_connect");
 	struct rdma_cm_event *ev = cm_expect(s, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	CHECK(ev->param.conn.private_data_len == sizeof(data) && !memcmp(ev->param.conn.private_data, data, sizeof(data)), "private data of %u",
-	      ev->param.conn.private_data_len);
+	CHECK(ev->param.conn.private_data_len == sizeof(data) && !memcmp(ev->param.conn.private_data, data, sizeof(data)),
+	      "private data of %u", ev->param.conn.private_data_len);
 	struct rdma_cm_id *peer = ev->id;
 	CHECK(!rdma_ack_cm_event(ev), "ack");
 	CHECK(!memcmp(&ib_of(rdma_get_local_addr(peer))->sib_addr, &gids[0], 16) && peer->port_num == 1, "the new id's address");
@@ -160,7 +161,8 @@ static void datagrams(void)
 	p = (struct rdma_conn_param){.qp_num = peer->qp->qp_num};
 	CHECK(!rdma_accept(peer, &p), "rdma_accept");
 	ev = cm_expect(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
-	CHECK(ev->id == id && ev->param.ud.qp_num == peer->qp->qp_num && ev->param.ud.ah_attr.dlid == 1, "QP %u", ev->param.ud.qp_num);
+	CHECK(ev->id == id && ev->param.ud.qp_num == peer->qp->qp_num && ev->param.ud.ah_attr.dlid == 1, "QP %u",
+	      ev->param.ud.qp_num);
 	CHECK(!rdma_ack_cm_event(ev), "ack");
 	cm_destroy(id);
 	cm_destroy(peer);
@@ -172,7 +174,9 @@ static void datagrams(void)
 static void getaddrinfo_ib(void)
 {
 	char text[INET6_ADDRSTRLEN];
-	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | RAI_FAMILY | RAI_PASSIVE, .ai_family = AF_IB, .ai_port_space = RDMA_PS_TCP},
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | RAI_FAMILY | RAI_PASSIVE,
+				      .ai_family = AF_IB,
+				      .ai_port_space = RDMA_PS_TCP},
 			     *passive, *active;
 	struct rdma_event_channel *c = cm_channel(), *s = cm_channel();
 	struct rdma_cm_id *l = cm_id(s, RDMA_PS_TCP), *id = cm_id(c, RDMA_PS_TCP);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric_256 [PROCESSES]: so many processes in one fabric, 256 unless said. Each has an RC queue to its right neighbour and one to its left
- * one, and a UD queue; a word goes round the ring, each process sends a datagram to a process far away, and reads the memory of another
- * one. The processes leave in any order.
+ * fabric_256 [PROCESSES]: so many processes in one fabric, 256 unless said. Each has an RC queue to its right neighbour and one
+ * to its left one, and a UD queue; a word goes round the ring, each process sends a datagram to a process far away, and reads
+ * the memory of another one. The processes leave in any order.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -36,7 +36,8 @@ static void member(uint32_t me)
 	uint32_t next = (me + 1) % processes, before = (me + processes - 1) % processes, far = (me + processes / 2) % processes;
 	struct vt t = vt_open();
 	struct ibv_cq *cq = vt_cq(&t, 64, NULL), *ucq = vt_cq(&t, 64, NULL);
-	struct ibv_qp *right = vt_qp(&t, IBV_QPT_RC, cq, NULL), *left = vt_qp(&t, IBV_QPT_RC, cq, NULL), *ud = vt_qp(&t, IBV_QPT_UD, ucq, NULL);
+	struct ibv_qp *right = vt_qp(&t, IBV_QPT_RC, cq, NULL), *left = vt_qp(&t, IBV_QPT_RC, cq, NULL),
+		      *ud = vt_qp(&t, IBV_QPT_UD, ucq, NULL);
 	char gram[48];
 	struct ibv_mr *mr = vt_mr(&t, mem, sizeof(mem), VT_ACCESS), *umr = vt_mr(&t, gram, sizeof(gram), VT_ACCESS);
 
@@ -76,8 +77,8 @@ static void member(uint32_t me)
 	struct ibv_ah *ah = ibv_create_ah(t.pd, &a);
 	CHECK(ah, "ibv_create_ah");
 	struct ibv_sge sge = vt_sge(mr, 16, 8);
-	struct ibv_send_wr wr = {.wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				 .wr.ud = {ah, all->ud[far], VT_QKEY}}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED, .wr.ud = {ah, all->ud[far], VT_QKEY}}, *bad;
 	CHECK(!ibv_post_send(ud, &wr, &bad), "post");
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc wc = vt_wait(ucq);

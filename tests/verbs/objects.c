@@ -628,8 +628,9 @@ static void srq_sizes(void)
 	at.max_wr = (uint32_t)dev.max_srq_wr + 1;
 	refused("more room than there is", ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR), EINVAL);
 	at.max_wr = 5;
-	CHECK(dev.device_cap_flags & IBV_DEVICE_SRQ_RESIZE && !ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR) && !ibv_query_srq(srq, &at) &&
-	      at.max_wr == 5 && at.max_sge == 1, "a size");
+	CHECK(dev.device_cap_flags & IBV_DEVICE_SRQ_RESIZE && !ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR) &&
+		      !ibv_query_srq(srq, &at) && at.max_wr == 5 && at.max_sge == 1,
+	      "a size");
 	for (int k = 0; k < 6; k++)
 		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == (k < 5 ? 0 : ENOMEM), "receive %d", k);
 	at.max_wr = 4;

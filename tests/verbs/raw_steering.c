@@ -5,8 +5,8 @@
  *
  *     raw_steering [ROUNDS [SEED]]
  *
- * Every process draws the same rounds. Of a round: each process makes the flows of its queues; one process sends the frames, while
- * the others wait; then each looks at its own queues.
+ * Every process draws the same rounds. Of a round: each process makes the flows of its queues; one process sends the frames,
+ * while the others wait; then each looks at its own queues.
  */
 #include <signal.h>
 #include <stdatomic.h>

@@ -84,7 +84,9 @@ static int opened(int port)
 
 static uint32_t agent(int fd, uint8_t class, uint8_t version, uint8_t rmpp)
 {
-	struct ib_user_mad_reg_req r = {.qpn = class == 0x81 || class == 1 ? 0 : 1, .mgmt_class = class, .mgmt_class_version = version,
+	struct ib_user_mad_reg_req r = {.qpn = class == 0x81 || class == 1 ? 0 : 1,
+					.mgmt_class = class,
+					.mgmt_class_version = version,
 					.rmpp_version = rmpp};
 
 	CHECK(!ioctl(fd, REGISTER, &r));
@@ -103,7 +105,8 @@ static unsigned get16(const uint8_t *at)
 }
 
 /* A request; its transaction id begins with `tid`. */
-static struct datagram request(uint32_t id, uint16_t lid, uint8_t class, uint8_t version, uint8_t method, uint16_t attribute, uint32_t tid)
+static struct datagram request(uint32_t id, uint16_t lid, uint8_t class, uint8_t version, uint8_t method, uint16_t attribute,
+			       uint32_t tid)
 {
 	bool smp = class == 1 || class == 0x81;
 	struct datagram d = {.hdr = {.id = id, .timeout_ms = FOREVER, .lid = htons(lid), .qpn = htonl(smp ? 0 : 1),
@@ -229,18 +232,21 @@ static void statuses(void)
 		uint32_t modifier;
 		unsigned status;
 	} cases[] = {
-		{1, 1, 1, 0x11, 0, 0}, {1, 2, 1, 0x11, 0, 0x04}, {1, 1, 0x12, 0x11, 0, 0x08}, {1, 1, 2, 0x15, 0, 0x0c}, {1, 1, 1, 0x12, 0, 0x0c},
-		{1, 1, 1, 0x15, 2, 0}, {1, 1, 1, 0x15, 3, 0x1c}, {1, 1, 1, 0x16, 0, 0}, {1, 1, 1, 0x16, 1, 0x1c}, {1, 1, 1, 0x14, 0, 0},
-		{1, 1, 1, 0x14, 1, 0x1c}, {1, 1, 1, 0x20, 0, 0}, {1, 1, 1, 0x10, 0, 0},
-		{4, 1, 1, 1, 0, 0}, {4, 2, 1, 1, 0, 0x04}, {4, 1, 1, 0x10, 0, 0x0c}, {4, 1, 2, 0x12, 0, 0x0c}, {4, 1, 1, 0x12, 0, 0x1c},
-		{3, 2, 1, 1, 0, 0}, {3, 1, 1, 1, 0, 0x04}, {3, 2, 0x14, 0x11, 0, 0x08}, {3, 2, 0x12, 0x31, 0, 0x0c}, {3, 2, 2, 0x31, 0, 0x0c},
+		{1, 1, 1, 0x11, 0, 0}, {1, 2, 1, 0x11, 0, 0x04}, {1, 1, 0x12, 0x11, 0, 0x08}, {1, 1, 2, 0x15, 0, 0x0c},
+		{1, 1, 1, 0x12, 0, 0x0c}, {1, 1, 1, 0x15, 2, 0}, {1, 1, 1, 0x15, 3, 0x1c}, {1, 1, 1, 0x16, 0, 0},
+		{1, 1, 1, 0x16, 1, 0x1c}, {1, 1, 1, 0x14, 0, 0}, {1, 1, 1, 0x14, 1, 0x1c}, {1, 1, 1, 0x20, 0, 0},
+		{1, 1, 1, 0x10, 0, 0}, {4, 1, 1, 1, 0, 0}, {4, 2, 1, 1, 0, 0x04}, {4, 1, 1, 0x10, 0, 0x0c},
+		{4, 1, 2, 0x12, 0, 0x0c}, {4, 1, 1, 0x12, 0, 0x1c}, {3, 2, 1, 1, 0, 0}, {3, 1, 1, 1, 0, 0x04},
+		{3, 2, 0x14, 0x11, 0, 0x08}, {3, 2, 0x12, 0x31, 0, 0x0c}, {3, 2, 2, 0x31, 0, 0x0c},
 		{3, 2, 1, 0x11, 0, 0x0400}, {3, 2, 2, 0x38, 0, 0x0600},
 	};
 	struct datagram a;
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct datagram d = request(cases[i].class == 1 ? smi : cases[i].class == 4 ? gs : sa, 1, cases[i].class, cases[i].version,
-					    cases[i].method, cases[i].attribute, 100 + i);
+		struct datagram d = request(cases[i].class == 1 ? smi :
+					    cases[i].class == 4 ? gs :
+								  sa,
+					    1, cases[i].class, cases[i].version, cases[i].method, cases[i].attribute, 100 + i);
 		memcpy(d.mad + 20, &(uint32_t){htonl(cases[i].modifier)}, 4);
 		unsigned status = ask(fd, &d, &a);
 		if (status != cases[i].status) {
@@ -273,7 +279,8 @@ static void tables(void)
 {
 	int fd = opened(1);
 	uint32_t rmpp = agent(fd, 3, 2, 1), plain = agent(fd, 3, 2, 0);
-	struct ib_user_mad_reg_req2 own = {.qpn = 1, .mgmt_class = 3, .mgmt_class_version = 2, .flags = IB_USER_MAD_USER_RMPP, .rmpp_version = 1};
+	struct ib_user_mad_reg_req2 own = {
+		.qpn = 1, .mgmt_class = 3, .mgmt_class_version = 2, .flags = IB_USER_MAD_USER_RMPP, .rmpp_version = 1};
 	struct datagram d = request(rmpp, 1, 3, 2, 0x12, 0x35, 9), a;
 	size_t head = sizeof(d.hdr), all = 56 + 4 * 64;
 
@@ -309,7 +316,8 @@ static void tables(void)
 	CHECK(put(fd, &d) && read(fd, &a, sizeof(a)) == (ssize_t)(head + 256));
 	CHECK(!ioctl(fd, REGISTER2, &own));
 	d = request(own.id, 1, 3, 2, 0x12, 0x35, 13);
-	CHECK(put(fd, &d) && read(fd, &a, sizeof(a)) == (ssize_t)(head + 256) && a.mad[24] == 1 && a.mad[26] == 3 && a.mad[35] == 4 * 64 % 256 + 40);
+	CHECK(put(fd, &d) && read(fd, &a, sizeof(a)) == (ssize_t)(head + 256) && a.mad[24] == 1 && a.mad[26] == 3 &&
+	      a.mad[35] == 4 * 64 % 256 + 40);
 	CHECK(!close(fd));
 }
 
@@ -370,7 +378,8 @@ static void descriptors(void)
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (!child)
-		_exit(write(fd, &d, sizeof(d.hdr) + 256) == -1 && errno == EIO && read(fd, &a, sizeof(a)) == -1 && errno == EIO && !close(fd) ? 0 : 1);
+		_exit(write(fd, &d, sizeof(d.hdr) + 256) == -1 && errno == EIO && read(fd, &a, sizeof(a)) == -1 &&
+		      errno == EIO && !close(fd) ? 0 : 1);
 	int status;
 	CHECK(waitpid(child, &status, 0) == child && !status && ask(fd, &d, &a) == 0x8000);
 	/* closed unseen, and the number is another file's */
@@ -426,7 +435,8 @@ static void joins(void)
 	memcpy(d.mad + 56 + 16, gid, 16);
 	d.mad[56 + 35] = 0x77;
 	d.mad[56 + 48] = 1;
-	CHECK(ask(fd, &d, &a) == 0 && a.mad[3] == 0x81 && get16(a.mad + 56 + 36) >= 0xc000 && a.mad[56 + 35] == 0x77 && a.mad[56 + 48] == 0x51);
+	CHECK(ask(fd, &d, &a) == 0 && a.mad[3] == 0x81 && get16(a.mad + 56 + 36) >= 0xc000 && a.mad[56 + 35] == 0x77 &&
+	      a.mad[56 + 48] == 0x51);
 	unsigned lid = get16(a.mad + 56 + 36);
 	d.mad[3] = 0x15;
 	CHECK(ask(fd, &d, &a) == 0 && a.mad[3] == 0x95 && get16(a.mad + 56 + 36) == lid);

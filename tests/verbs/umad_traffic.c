@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* umad_traffic READY END: for tests/verbs/umad.sh. A queue in a multicast group, which has sent some messages to itself; makes the file
- * READY and waits for END. */
+/* umad_traffic READY END: for tests/verbs/umad.sh. A queue in a multicast group, which has sent some messages to itself; makes
+ * the file READY and waits for END. */
 #include <fcntl.h>
 
 #include "vt.h"

@@ -16,7 +16,8 @@ static struct vt t;
 static struct ibv_qp *a;
 static struct ibv_mr *from;
 
-/* Writes n bytes to the region, or adds 1 to its first word, without a completion of the sender's. Returns shca_await's result. */
+/* Writes n bytes to the region, or adds 1 to its first word, without a completion of the sender's.
+ * Returns shca_await's result. */
 static int woken_by(const struct ibv_mr *to, enum ibv_wr_opcode op, uint32_t n)
 {
 	struct ibv_sge sge = vt_sge(from, 0, n);

@@ -44,7 +44,8 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
 	if (argc != 2)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	must(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f),
+	must(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+			   &f),
 	     "open");
 	must(MPI_File_set_size(f, PAGE), "set_size");
 	must(MPI_File_get_size(f, &size), "get_size");

@@ -552,12 +552,12 @@ static inline bool shca_rwqe_take(struct shca_thread *thr, struct shca_rq *rq, s
  * NULL when flushing. Returns the receive's index; -1: none; SHCA_RQ_BROKEN: the ring cannot be right (I7). */
 #define SHCA_RQ_BROKEN (-2)
 int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
-/* To be called when shca_rq_take has returned a negative value, none: *rq has no receive, unless its ring is being replaced. Takes
- * a receive of the newer ring then, and *rq becomes that ring. Returns as shca_rq_take. */
+/* To be called when shca_rq_take has returned a negative value, none: *rq has no receive, unless its ring is being replaced.
+ * Takes a receive of the newer ring then, and *rq becomes that ring. Returns as shca_rq_take. */
 int shca_rq_take_moved(struct shca_thread *thr, struct shca_rq **rq, int none, uint32_t qpn, struct shca_qp *journal)
 	__attribute__((cold));
-/* Returns the ring with the receive that was posted at this position, if this queue has taken the receive, whose completion is not
- * polled yet; else NULL. The ring is rq, or a ring of rq (rq_move.c). */
+/* Returns the ring with the receive that was posted at this position, if this queue has taken the receive, whose completion is
+ * not polled yet; else NULL. The ring is rq, or a ring of rq (rq_move.c). */
 struct shca_rq *shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 /* Hands a receive that this queue has taken to the flusher (shca_flush). Returns false if neither this queue nor the flusher has
  * the receive. */
@@ -607,8 +607,8 @@ void shca_rwqe_arrive(const struct shca_member *m, struct shca_rq *in, uint32_t 
 /* Copies the segments of a receive. Must: neither receive can be taken. */
 void shca_rwqe_copy(struct shca_rwqe *to, const struct shca_rwqe *from, uint32_t stride);
 /* Puts the receives that are posted in ring `from`, the newest one, into ring `to`, which has its memory, zeroed, and its size.
- * Must: called by the owner, which posts to ring `to` from now on, and whose own tables (wr_id, free indexes) are those of `to`; no
- * receive is posted meanwhile. */
+ * Must: called by the owner, which posts to ring `to` from now on, and whose own tables (wr_id, free indexes) are those of `to`;
+ * no receive is posted meanwhile. */
 void shca_rq_move(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *from, struct shca_rq *to);
 
 /* copy.c */

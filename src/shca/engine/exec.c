@@ -211,13 +211,14 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 
 /* Takes the receive that this request consumes, or finds the one that a dead executor took for it. step: the journal's. Returns
  * as shca_rq_take; then shca_rq_take_moved looks further. r->rq becomes the ring that the receive is in (rq_move.c). */
-static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r,
-							      uint32_t step)
+static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp,
+							      struct shca_responder *r, uint32_t step)
 {
 	if (step == SHCA_STEP_RCQE)
 		return (int)qp->step_index;
 	struct shca_rq *held;
-	if ((step == SHCA_STEP_TAKE || step == SHCA_STEP_RECV || step == SHCA_STEP_INV) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
+	if ((step == SHCA_STEP_TAKE || step == SHCA_STEP_RECV || step == SHCA_STEP_INV) &&
+	    qp->step_rq == shca_off_of(thr->m, r->rq) &&
 	    (held = shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn))) {
 		r->rq = held;
 		if (step == SHCA_STEP_TAKE)
@@ -685,8 +686,8 @@ static uint8_t *read_frame(struct shca_thread *thr, const struct shca_qp *qp, co
 	return frame;
 }
 
-/* Finds the receiving queue of a number that a flow has. Returns false: the queue is not ready, its process is dying, or the queue
- * is a UD queue, whose packets have other headers. */
+/* Finds the receiving queue of a number that a flow has. Returns false: the queue is not ready, its process is dying, or the
+ * queue is a UD queue, whose packets have other headers. */
 static bool find_frame_receiver(struct shca_thread *thr, uint32_t qpn, struct shca_responder *r)
 {
 	struct shca_qp *to = shca_number_get(thr->m, qpn, SHCA_KIND_QP);

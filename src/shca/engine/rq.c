@@ -39,8 +39,8 @@ static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t 
 	shca_async_wake(thr, rq->proc);
 }
 
-/* Finds the next receive of ring `in` of rq from position *at on. Returns the index, with the position in *at; or shca_rq_take's value for none. A
- * receive that is not enabled yet counts for the flusher only: no ENABLE would come for a queue in error. */
+/* Finds the next receive of ring `in` of rq from position *at on. Returns the index, with the position in *at; or shca_rq_take's
+ * value for none. A receive that is not enabled yet counts for the flusher only: no ENABLE would come for a queue in error. */
 static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in,
 								 uint64_t *at, bool flush)
 {
@@ -80,8 +80,8 @@ static inline __attribute__((always_inline)) int next_posted(struct shca_thread 
 	}
 }
 
-static inline __attribute__((always_inline)) int take_of(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in, uint32_t qpn,
-							  struct shca_qp *journal)
+static inline __attribute__((always_inline)) int take_of(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in,
+							 uint32_t qpn, struct shca_qp *journal)
 {
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
@@ -135,8 +135,8 @@ struct shca_rq *shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, ui
 {
 	struct shca_rq *newest = shca_rq_newest(thr->m, rq), *in = shca_rq_of_index(thr->m, newest, index);
 
-	/* Not by the ring: while this receive was held, the ring's slot may have been used again for another one. The marks are the newest
-	 * ring's, whichever ring has the receive. */
+	/* Not by the ring: while this receive was held, the ring's slot may have been used again for another one. The marks are
+	 * the newest ring's, whichever ring has the receive. */
 	return in && atomic_load(&shca_rwqe_at(thr, in, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
 			       atomic_load(mark_of(thr, newest, index)) == (pos & SHCA_POS_MASK) << 1 ?
 		       in : NULL;
@@ -181,7 +181,8 @@ void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index,
 		return;
 	/* I7: the index may come from another process's journal */
 	struct shca_rq *in = shca_rq_of_index(thr->m, shca_rq_newest(thr->m, rq), index);
-	if (!in || !atomic_compare_exchange_strong(&shca_rwqe_at(thr, in, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
+	if (!in ||
+	    !atomic_compare_exchange_strong(&shca_rwqe_at(thr, in, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
 		return;
 	SHCA_FAILPOINT(thr, "returned", NULL, 0);
 	shca_rq_notice_returned(thr, rq);

@@ -8,24 +8,25 @@
  *     new ring   . . . . . P P P P P      the moved ones, the last first; behind them the receives that are posted meanwhile
  *
  *  1. The owner, which posts nothing meanwhile, makes the new ring and stores `newest`. From the last posted receive back to the
- *     first: the owner copies the segments, writes the new ring's entry and COMING; a compare-and-swap of the old word from POSTED
- *     to MOVED moves the receive. If that fails the receive was taken, and stays in the old ring; else COMING becomes POSTED, by
- *     the owner or by a taker that comes first.
+ *     first: the owner copies the segments, writes the new ring's entry and COMING; a compare-and-swap of the old word from
+ *     POSTED to MOVED moves the receive. If that fails the receive was taken, and stays in the old ring; else COMING becomes
+ *     POSTED, by the owner or by a taker that comes first.
  *  2. The owner posts into the new ring. A taker looks at the SRQ's own fields, the old ring; if no receive is POSTED there the
  *     taker looks at `newest`, and then at the new ring.
- *  3. The owner stores `none` as the SRQ's ring, so that takers find no receive there; quiesces; writes wqes, marks, log2, end and
- *     seal of the new ring; and then the new ring. `newest` stays.
+ *  3. The owner stores `none` as the SRQ's ring, so that takers find no receive there; quiesces; writes wqes, marks, log2, end
+ *     and seal of the new ring; and then the new ring. `newest` stays.
  *
  * A receive that was taken in the old ring stays there until its completion is polled: the new ring's word is OLDER, until the
- * receive is posted again. So old rings remain, with their memory, until the SRQ is destroyed. A ring is replaced only when it must
- * become longer than any before, so all old rings together are no longer than the newest.
+ * receive is posted again. So old rings remain, with their memory, until the SRQ is destroyed. A ring is replaced only when it
+ * must become longer than any before, so all old rings together are no longer than the newest.
  *
- * Invariant: at any time the receives that can be taken are those from one position on up to `tail`, and each of them can be taken
- * from one ring only: the old one if its word there is POSTED, the new one if its word there is MOVED. What breaks without:
- *  - from the first to the last: taker A finds position 5 MOVED, takes 6 in the old ring, stores head = 7; no taker comes to 5 any
- *    more. From the last to the first, a taker that has seen 5 MOVED sees 6 MOVED, too;
- *  - POSTED in the new ring before MOVED in the old: taker A takes 5 in the old ring, and is delayed before it stores head = 6; taker
- *    B finds the old ring empty, and takes 5 in the new one, before the owner's compare-and-swap has failed;
+ * Invariant: at any time the receives that can be taken are those from one position on up to `tail`, and each of
+ * them can be taken from one ring only: the old one if its word there is POSTED, the new one if its word there is
+ * MOVED. What breaks without:
+ *  - from the first to the last: taker A finds position 5 MOVED, takes 6 in the old ring, stores head = 7; no taker comes to 5
+ *    any more. From the last to the first, a taker that has seen 5 MOVED sees 6 MOVED, too;
+ *  - POSTED in the new ring before MOVED in the old: taker A takes 5 in the old ring, and is delayed before it stores head = 6;
+ *    taker B finds the old ring empty, and takes 5 in the new one, before the owner's compare-and-swap has failed;
  *  - MOVED before COMING: 5 is in no ring; taker A takes 6 in the new ring, and no taker comes to 5 any more; or 5 is the only
  *    receive, and a requester without RNR retries fails;
  *  - without `none` or the quiesce of 3: taker A reads an index of the old ring and `wqes` of the new one.
@@ -88,9 +89,11 @@ void shca_rwqe_arrive(const struct shca_member *m, struct shca_rq *in, uint32_t 
 	uint64_t coming = shca_rword(SHCA_R_IDLE, SHCA_R_COMING, pos);
 	struct shca_rwqe *w = rwqe_of(m, in, index);
 
-	if (atomic_load_explicit(&w->word, memory_order_acquire) != coming || !(older = older_of(m, in)) || index >= 1u << older->log2)
+	if (atomic_load_explicit(&w->word, memory_order_acquire) != coming || !(older = older_of(m, in)) ||
+	    index >= 1u << older->log2)
 		return;
-	if (atomic_load_explicit(&rwqe_of(m, older, index)->word, memory_order_acquire) == shca_rword(SHCA_R_IDLE, SHCA_R_MOVED, pos))
+	if (atomic_load_explicit(&rwqe_of(m, older, index)->word, memory_order_acquire) ==
+	    shca_rword(SHCA_R_IDLE, SHCA_R_MOVED, pos))
 		atomic_compare_exchange_strong(&w->word, &coming, shca_rword(SHCA_R_POSTED, 0, pos));
 }
 

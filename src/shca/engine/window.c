@@ -6,8 +6,9 @@
  * A window of type 2 is of type 2B: its R_Key opens memory to requests that come by the queue pair on which it was bound. So the
  * only executor that can be inside memory through it is that of the connected peer's send queue.
  *   - SEND_WITH_INV is executed by that executor, between its requests: nothing is under way through the window.
- *   - LOCAL_INV, and a bind of a window of type 1 that is bound already, wait for every thread that found the R_Key valid (I8). The
- *     executor is inside the engine, so it waits for microseconds only (shca_quiesce_on); then the request stalls (SHCA_BUSY).
+ *   - LOCAL_INV, and a bind of a window of type 1 that is bound already, wait for every thread that found the R_Key
+ *     valid (I8). The executor is inside the engine, so it waits for microseconds only (shca_quiesce_on); then the
+ *     request stalls (SHCA_BUSY).
  * An indirect memory key is open to every queue of its domain. So SEND_WITH_INV of such a key waits as LOCAL_INV does. Step
  * SHCA_STEP_INV follows the copy of the message: a second try copies nothing, since the receive may lie in the ended key.
  */

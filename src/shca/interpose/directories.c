@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of libshca-files.so: opendir, readdir, closedir and scandir of the device's directories (verbs/files.c). The directories that the
- * kernel may have, too, are listed with both's names.
+ * Of libshca-files.so: opendir, readdir, closedir and scandir of the device's directories (verbs/files.c). The directories that
+ * the kernel may have, too, are listed with both's names.
  *
- * A DIR of this library is a struct listing, which the functions tell from libc's by a list of those that are open. Until the program
- * opens one, each call costs one load more.
+ * A DIR of this library is a struct listing, which the functions tell from libc's by a list of those that are open. Until the
+ * program opens one, each call costs one load more.
  */
 #include <dirent.h>
 #include <errno.h>

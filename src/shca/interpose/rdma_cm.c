@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of libshca-files.so: the calls on descriptors of /dev/infiniband/rdma_cm, by which librdmacm gives its commands (src/rdmacm), and
- * of /dev/infiniband/umad* (src/umad).
+ * Of libshca-files.so: the calls on descriptors of /dev/infiniband/rdma_cm, by which librdmacm gives its commands (src/rdmacm),
+ * and of /dev/infiniband/umad* (src/umad).
  *
  * read(), write() and close() may be called in signal handlers, and by every program that shcarun starts: until the program opens
  * such a file, each call costs one or two loads more.

@@ -161,8 +161,8 @@ const char *shca_counter_path(size_t i);
 int shca_counter_print(size_t i, uint32_t port, char *text, size_t size);
 /* Adds the counters of these names (IBTA's: of the directory counters) of a port to values[n]. */
 void shca_counters_add(uint32_t port, const char *const *names, uint64_t *values, unsigned n);
-/* shca_process_member; for a process that is no member: of a mapping of the fabric that it would join. Returns false, without a call,
- * if there is none. */
+/* shca_process_member; for a process that is no member: of a mapping of the fabric that it would join. Returns false, without a
+ * call, if there is none. */
 bool shca_with_fabric(void (*f)(const struct shca_member *m, void *arg), void *arg);
 /* shca_is_connectx, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any
  * mlx5. */
@@ -196,7 +196,8 @@ uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
 /* shca_promises. */
 int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64]);
 /* Fills in a PathRecord of the fabric. */
-void shca_path_record_fill(uint8_t record[64], const uint8_t dgid[16], const uint8_t sgid[16], uint16_t dlid, uint16_t slid, uint16_t pkey);
+void shca_path_record_fill(uint8_t record[64], const uint8_t dgid[16], const uint8_t sgid[16], uint16_t dlid, uint16_t slid,
+			   uint16_t pkey);
 uint32_t shca_query_promises(struct ibv_context *ctx);
 /* objects/counts.c: shca_counts; and adds the counters of a queue pair that is being destroyed. Must not hold node->mutex. */
 int shca_query_counts(struct ibv_context *ctx, struct shca_counts *counts);
@@ -220,7 +221,8 @@ void shca_last_forget(struct shca_user_qp *qp);
 /* ---- files.c: the device's files in sysfs and /dev --------------------------------------------------------------- */
 
 /* PARENT: a directory that the kernel may have, too, with the files of other devices. */
-enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER, SHCA_FILE_RDMA_CM, SHCA_FILE_UMAD, SHCA_FILE_PARENT };
+enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER, SHCA_FILE_RDMA_CM, SHCA_FILE_UMAD,
+		      SHCA_FILE_PARENT };
 struct shca_file {
 	enum shca_file_kind kind;
 	uint32_t port;			/* UMAD */

@@ -2,8 +2,9 @@
 /*
  * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
- *     objects/   cq.c CQ, channels   waits.c the WAITs for a CQ   srq.c SRQ   srq_resize.c   rq.c memory of a receive queue   pd.c PD, domains
- *                mr.c MR, device memory   mw.c memory windows   rights.c protection of memory to register   ah.c AH   local.c objects by number
+ *     objects/   cq.c CQ, channels waits.c the WAITs for a CQ srq.c SRQ srq_resize.c rq.c memory of a receive queue pd.c PD,
+ *                domains mr.c MR, device memory mw.c memory windows rights.c protection of memory to register ah.c AH
+ *                local.c objects by number
  *                qp.c QP   qp_modify.c its transitions, by qpstate.c   sq.c memory of its send queue   qp_handle.c its handle
  *                xrc.c XRC's receiving QPs   dct.c experimental DC targets   zombie.c destroyed QPs on RNR lists
  *                mcast.c multicast groups   flow.c flows to raw packet QPs
@@ -437,11 +438,11 @@ void shca_user_rq_forget(struct shca_user_rq *rq);
 /* Makes and frees the memory of a ring. NULL: no memory. */
 struct shca_user_ring *shca_user_ring_new(struct shca_member *m, uint32_t size, uint32_t stride);
 void shca_user_ring_free(struct shca_member *m, struct shca_user_ring *ring);
-/* Fills in the fields of `sh` that say where the memory of the ring is, but for `ring` itself, whose value is returned. Must: log2
- * and stride are set. */
+/* Fills in the fields of `sh` that say where the memory of the ring is, but for `ring` itself, whose value is returned. Must:
+ * log2 and stride are set. */
 uint64_t shca_user_ring_describe(struct shca_member *m, struct shca_rq *sh, const struct shca_user_ring *ring);
-/* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental verbs
- * for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
+/* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental
+ * verbs for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
 static inline bool shca_takes_receives(const struct shca_user_qp *q)
 {
 	return likely(q->rq && !q->srq) &&

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's clock, and DevX commands to the firmware, where SHCA_IDENTITY makes the device a ConnectX: the part of QUERY_HCA_CAP that tells of raw
- * work requests and of memory keys. All other capabilities in an answer are 0, and the device lacks them.
+ * The device's clock, and DevX commands to the firmware, where SHCA_IDENTITY makes the device a ConnectX: the part
+ * of QUERY_HCA_CAP that tells of raw work requests and of memory keys. All other capabilities in an answer are 0,
+ * and the device lacks them.
  */
 #include <errno.h>
 #include <string.h>

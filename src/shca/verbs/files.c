@@ -45,7 +45,8 @@ static struct shca_port_now port_now(uint32_t port)
 	return shca_with_fabric(port_look, &seen) ? seen.now : shca_port_now(port);
 }
 
-/* The minor number of rdma_cm, which is the kernel's where that has one: librdmacm asks the kernel for it (netlink), and compares. */
+/* The minor number of rdma_cm, which is the kernel's where that has one: librdmacm asks the kernel for it
+ * (netlink), and compares. */
 static unsigned cm_minor(void)
 {
 	static _Atomic unsigned known;	/* + 1 */
@@ -291,14 +292,19 @@ static bool find_umad(const char *path, struct shca_file *file)
 			const char *number = umad_path(port, UMAD_DEVICE) + sizeof("/dev/infiniband/umad") - 1;
 			if (!same_path(path, umad_path(port, which), which == UMAD_DIRECTORY))
 				continue;
-			file->kind = which == UMAD_DEVICE ? SHCA_FILE_UMAD : which == UMAD_DIRECTORY ? SHCA_FILE_DIRECTORY : SHCA_FILE_TEXT;
+			file->kind = which == UMAD_DEVICE    ? SHCA_FILE_UMAD :
+				     which == UMAD_DIRECTORY ? SHCA_FILE_DIRECTORY :
+							       SHCA_FILE_TEXT;
 			file->path = umad_path(port, which);
 			file->port = port;
 			file->length = 0;
 			if (file->kind == SHCA_FILE_TEXT)
-				file->length = (size_t)(which == UMAD_IBDEV ? snprintf(file->text, sizeof(file->text), "%s\n", SHCA_DEVICE_NAME) :
-							which == UMAD_PORT ? snprintf(file->text, sizeof(file->text), "%u\n", port) :
-							snprintf(file->text, sizeof(file->text), "231:%s\n", number));
+				file->length =
+					(size_t)(which == UMAD_IBDEV ?
+							 snprintf(file->text, sizeof(file->text), "%s\n", SHCA_DEVICE_NAME) :
+						 which == UMAD_PORT ?
+							 snprintf(file->text, sizeof(file->text), "%u\n", port) :
+							 snprintf(file->text, sizeof(file->text), "231:%s\n", number));
 			return true;
 		}
 	return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small subnet administrator: the path records of the fabric, from its own tables. The ports are on one subnet, and every process is
- * behind each; so there is one path from a port to a port. Programs ask by shca_path_record (shca.h), or by management datagrams
- * (src/umad).
+ * A small subnet administrator: the path records of the fabric, from its own tables. The ports are on one subnet, and every
+ * process is behind each; so there is one path from a port to a port. Programs ask by shca_path_record (shca.h), or by
+ * management datagrams (src/umad).
  */
 #include <endian.h>
 #include <errno.h>
@@ -29,7 +29,8 @@ struct path_record {
 };
 _Static_assert(sizeof(struct path_record) == 64, "PathRecord");
 
-void shca_path_record_fill(uint8_t record[64], const uint8_t dgid[16], const uint8_t sgid[16], uint16_t dlid, uint16_t slid, uint16_t pkey)
+void shca_path_record_fill(uint8_t record[64], const uint8_t dgid[16], const uint8_t sgid[16], uint16_t dlid, uint16_t slid,
+			   uint16_t pkey)
 {
 	struct path_record r = {
 		.dlid = htobe16(dlid), .slid = htobe16(slid), .paths = 1u << 7 | 1, .pkey = htobe16(pkey),
@@ -64,8 +65,9 @@ static void answer(const struct shca_member *m, void *arg)
 	else if (atomic_load(&shca_port_of(m, q->port)->down) || shca_device_broken(m))
 		q->err = shca_refuse(ENETDOWN, "shca_path_record: the port is down");
 	else if (!to)
-		q->err = shca_refuse(ENOENT, "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x", dgid[12],
-				     dgid[13], dgid[14], dgid[15]);
+		q->err = shca_refuse(ENOENT,
+				     "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x",
+				     dgid[12], dgid[13], dgid[14], dgid[15]);
 }
 
 int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64])

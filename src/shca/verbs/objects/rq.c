@@ -37,8 +37,9 @@ struct shca_user_ring *shca_user_ring_new(struct shca_member *m, uint32_t size, 
 
 	if (!r)
 		return NULL;	/* said: the caller */
-	*r = (struct shca_user_ring){.ring = shca_mem_alloc(m, size * sizeof(uint64_t)), .marks = shca_mem_alloc(m, size * sizeof(uint64_t)),
-				     .wqes = shca_mem_alloc(m, (uint64_t)size * stride), .size = size, .stride = stride};
+	*r = (struct shca_user_ring){.ring = shca_mem_alloc(m, size * sizeof(uint64_t)),
+				     .marks = shca_mem_alloc(m, size * sizeof(uint64_t)),
+					     .wqes = shca_mem_alloc(m, (uint64_t)size * stride), .size = size, .stride = stride};
 	if (r->ring && r->marks && r->wqes)
 		return r;
 	shca_user_ring_free(m, r);

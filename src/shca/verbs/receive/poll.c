@@ -48,7 +48,8 @@ _Static_assert(sizeof(wc_flags_of) == SHCA_OPS, "poll_take lets no other operati
 static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const struct shca_user_cq *cq,
 								      const struct shca_user_rq *rq, uint32_t index)
 {
-	const struct shca_rwqe *w = (const struct shca_rwqe *)(__atomic_load_n(&rq->wqes, __ATOMIC_ACQUIRE) + (uint64_t)index * rq->sh->stride);
+	const struct shca_rwqe *w =
+		(const struct shca_rwqe *)(__atomic_load_n(&rq->wqes, __ATOMIC_ACQUIRE) + (uint64_t)index * rq->sh->stride);
 	struct shca_rq *in;
 
 	/* an SRQ's: taken before the ring was replaced */

@@ -249,8 +249,11 @@ static int check_key(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
 		return 0;
 	if (u->num_mrs > SHCA_MKEY_ENTRIES || !exp_key_list_sound(q->qp.context, wr))
-		return shca_refuse(EINVAL, "ibv_exp_post_send: memory key of type %u of %u regions: a list of regions of this context is needed, "
-				   "with one dimension of strides, in the request or in memory for as many", u->umr_type, u->num_mrs);
+		return shca_refuse(
+			EINVAL,
+			"ibv_exp_post_send: memory key of type %u of %u regions: a list of regions of this context is needed, "
+			"with one dimension of strides, in the request or in memory for as many",
+			u->umr_type, u->num_mrs);
 	if (u->num_mrs > q->key_cap) {
 		struct shca_mkey_entry *more = realloc(q->key_entries, u->num_mrs * sizeof(*more));
 		if (!more)

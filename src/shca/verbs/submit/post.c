@@ -510,7 +510,8 @@ static int atomic_write_of(const struct shca_user_qp *q, const struct ibv_send_w
 int shca_frame_allowed(const struct shca_user_qp *q, const char *call, unsigned int flags)
 {
 	if (flags & IBV_SEND_IP_CSUM)
-		return shca_refuse(EINVAL, "%s: IBV_SEND_IP_CSUM on queue pair %#x: the device computes no checksums (raw_packet_caps)",
+		return shca_refuse(EINVAL,
+				   "%s: IBV_SEND_IP_CSUM on queue pair %#x: the device computes no checksums (raw_packet_caps)",
 				   call, q->qp.qp_num);
 	return 0;
 }
