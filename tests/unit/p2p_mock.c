@@ -530,6 +530,10 @@ int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
 	return 0;
 }
 
+void hdl_rt_spawn_give_up(const struct hdl_spawn *s)
+{
+}
+
 void hdl_rt_spawn_end(struct hdl_spawn *s)
 {
 }
