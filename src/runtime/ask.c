@@ -148,7 +148,7 @@ void hdl_rt_answer(const char *text)
 	report(HDL_ANSWER, text);
 }
 
-void hdl_rt_report_given_up(uint64_t id)
+static void report_given_up(uint64_t id)
 {
 	char text[24];
 
@@ -179,6 +179,7 @@ void hdl_rt_listen(bool questions, bool at_once)
 
 	memcpy(codes + 4, ends, sizeof ends);
 	hdl_job_on_use = report_connected;
+	hdl_rt_on_give_up = report_given_up;
 	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 4 : 0), NULL, 0, on_event,
 				    at_once ? NULL : ask_registered, NULL);
 }

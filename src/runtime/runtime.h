@@ -152,8 +152,7 @@ int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app);
 /* Tells heddlerun that the caller waits for the ranks no longer: those that have no intercommunicator with their parents are
  * ended. */
 void hdl_rt_spawn_give_up(const struct hdl_spawn *s);
-/* The same by the spawn's number (ask.c). */
-void hdl_rt_report_given_up(uint64_t id);
+extern void (*hdl_rt_on_give_up)(uint64_t id);	/* reports to the launcher, by the spawn's number; NULL: no report */
 /* Forgets the spawn. Its ranks go on. */
 void hdl_rt_spawn_end(struct hdl_spawn *s);
 /* For hdl_rt_listen: an event of the launcher says why a spawn has failed, or (failed is false) how many ranks of each program

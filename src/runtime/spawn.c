@@ -262,9 +262,12 @@ int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
 	return *at ? atoi(at) : s->apps[app].maxprocs;
 }
 
+void (*hdl_rt_on_give_up)(uint64_t id);
+
 void hdl_rt_spawn_give_up(const struct hdl_spawn *s)
 {
-	hdl_rt_report_given_up(s->id);
+	if (hdl_rt_on_give_up)
+		hdl_rt_on_give_up(s->id);
 }
 
 void hdl_rt_spawn_end(struct hdl_spawn *s)

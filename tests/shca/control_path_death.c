@@ -37,7 +37,7 @@ static const struct {
 	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mw-closing", 2, false},
 	{"mw-closed", 2, false}, {"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false},
 	{"cq-settled", 0, false}, {"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false},
-	{"flow-listed", 0, false}, {"flow-listed", 1, false}, {"flow-unlisted", 0, false},
+	{"flow-listed", 0, false}, {"flow-listed", 1, false}, {"flow-unlisted", 0, false}, {"key-walk", 0, false},
 	{"cq-moved", 0, false}, {"rq-move-written", 0, false}, {"rq-move-begun", 0, false}, {"rq-move-coming", 1, false},
 	{"rq-move-one", 1, false}, {"rq-move-copied", 0, false}, {"rq-move-closed", 0, false}, {"rq-move-half", 0, false},
 	{"rq-moved", 0, false}, {"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false},
@@ -213,6 +213,26 @@ static void overdo(struct side *s)
 	CHECK(!shca_destroy_cq(waited) && !shca_destroy_cq(small));
 }
 
+/* A transfer through an indirect memory key, which is configured and invalidated. */
+static void have_key(struct side *s)
+{
+	struct ibv_qp *qp = to_itself(s, s->cq, IBV_EXP_QP_CREATE_UMR, 3);
+	struct shca_user_mr *key = shca_mkey_alloc(s->r.pd, 1, true, "mkey");
+	struct ibv_exp_mem_region region = {.base_addr = (uintptr_t)s->arena, .length = 64, .mr = s->mr};
+	struct ibv_exp_send_wr fill = {.exp_opcode = IBV_EXP_WR_UMR_FILL, .exp_send_flags = IBV_EXP_SEND_INLINE}, *bad_fill;
+	struct ibv_sge from = {(uintptr_t)s->arena + 64, 64, s->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &from, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+
+	CHECK(key);
+	wr.wr.rdma.rkey = key->mr.rkey;
+	fill.ext_op.umr.exp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	fill.ext_op.umr.modified_mr = &key->mr;
+	fill.ext_op.umr.num_mrs = 1;
+	fill.ext_op.umr.mem_list.mem_reg_list = &region;
+	CHECK(!shca_exp_post_send(qp, &fill, &bad_fill) && !shca_post_send(qp, &wr, &bad) && !shca_destroy_qp(qp) &&
+	      !shca_mkey_free(key));
+}
+
 /* A window that is bound, and freed; one that outlives a queue; an indirect memory key. */
 static void have_window(struct side *s)
 {
@@ -281,6 +301,7 @@ static void victim(void)
 	expect(&s);			/* the peer's message */
 	break_one(&s);
 	have_window(&s);
+	have_key(&s);
 	have_flows(&s);
 	CHECK(!shca_resize_cq(s.cq, 256));
 	enlarge(&s, srq);
