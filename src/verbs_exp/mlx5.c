@@ -415,11 +415,11 @@ static struct ibv_mr *mlx5_create_key(struct ibv_pd *pd, uint32_t entries)
 	struct exp_mlx5_context c;
 	int err = mlx5_context_of(pd->context, &c);
 
-	if (!err && (!entries || entries >= c.caps.key_entries))
-		err = shca_refuse(c.caps.key_entries ? EINVAL : EOPNOTSUPP,
-				  "ibv_exp_create_mr: a memory key of %u entries: this mlx5 has %u at "
-				  "most",
-				  entries, c.caps.key_entries ? c.caps.key_entries - 1 : 0);
+	if (!err && !c.caps.key_entries)
+		err = shca_refuse(EOPNOTSUPP, "ibv_exp_create_mr: this mlx5 has no memory keys that requests configure (UMR)");
+	else if (!err && (!entries || entries >= c.caps.key_entries))
+		err = shca_refuse(EINVAL, "ibv_exp_create_mr: a memory key of %u entries: this mlx5 has 1 to %u", entries,
+				  c.caps.key_entries - 1);
 	errno = 0;
 	struct mlx5dv_mkey *dv = err ? NULL : mlx5dv_create_mkey(&attr);
 	if (!err && !dv)
