@@ -35,7 +35,7 @@
 
 #define FDS 1024u		/* descriptors of the process that are such files */
 #define AGENTS 32u		/* of a file, as the kernel has them */
-#define WAITING 4096u		/* datagrams of a file that nobody reads: what comes then is lost */
+#define WAITING 4096u		/* datagrams that wait in a file; further ones are lost */
 #define CLASSES 80u		/* classes and versions that can be registered */
 #define VERSIONS 8u
 #define OLD_HEADER 56u		/* of struct ib_user_mad_hdr, without the P_Key's index */
@@ -64,7 +64,7 @@ struct um_file {
 	struct agent agents[AGENTS];
 	struct packet *first, **last;	/* to be read */
 	size_t waiting;
-	struct packet *pending;		/* requests that nobody answers, by their ends */
+	struct packet *pending;		/* requests without an answer, by their time-outs */
 };
 
 _Atomic unsigned um_open_fds;
@@ -330,18 +330,23 @@ static ssize_t read_locked(struct um_file *f, int fd, uint8_t *buf, size_t n)
 	return got;
 }
 
+/* The answer to a call for a descriptor without a locked file. Returns false: the descriptor is the kernel's. */
+static bool refuse_parents(int fd, ssize_t *result)
+{
+	if (!is_parents(fd))
+		return false;
+	errno = shca_refuse(EIO, "umad: the file is the parent's");
+	*result = -1;
+	return true;
+}
+
 bool um_write(int fd, const void *buf, size_t n, ssize_t *result)
 {
 	struct um_file *f = file_lock(fd);
 	int saved = errno;
 
-	if (!f) {
-		if (!is_parents(fd))
-			return false;
-		errno = shca_refuse(EIO, "umad: the file is the parent's");
-		*result = -1;
-		return true;
-	}
+	if (!f)
+		return refuse_parents(fd, result);
 	int err = write_locked(f, fd, buf, n);
 	file_unlock(f);
 	*result = err ? -1 : (ssize_t)n;
@@ -354,13 +359,8 @@ bool um_read(int fd, void *buf, size_t n, ssize_t *result)
 	struct um_file *f = file_lock(fd);
 	int saved = errno;
 
-	if (!f) {
-		if (!is_parents(fd))
-			return false;
-		errno = shca_refuse(EIO, "umad: the file is the parent's");
-		*result = -1;
-		return true;
-	}
+	if (!f)
+		return refuse_parents(fd, result);
 	for (;;) {
 		ssize_t got = read_locked(f, fd, buf, n);
 		int flags = fcntl(fd, F_GETFL);
