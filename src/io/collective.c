@@ -63,7 +63,7 @@ struct extent {
 
 #define STRIPS_FIRST	2
 
-/* Of a rank's message to an aggregator in a round. */
+/* Lengths of a rank's message to an aggregator in a round. */
 struct lengths {
 	int64_t strips;			/* number */
 	int64_t bytes;			/* of data */

@@ -237,7 +237,7 @@ int rcm_bind_any(struct rcm_id *id, int family);
 
 /* The epoll events of a channel that name no id. */
 enum rcm_source { RCM_SOURCE_QUEUE, RCM_SOURCE_TIMER, RCM_SOURCE_PORT, RCM_SOURCE_KERNEL, RCM_SOURCES };
-/* Of rcm_bind and rcm_resolve_addr: the id is the kernel's from now on, and the command goes there. */
+/* Result of rcm_bind and rcm_resolve_addr: the id belongs to the kernel, which must execute the command, too. */
 #define RCM_TO_KERNEL 1
 /* Makes the id the kernel's. Returns RCM_TO_KERNEL or -errno. `call` names the function in the reason. */
 int rcm_kernel_adopt(struct rcm_id *id, const char *call);

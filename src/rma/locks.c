@@ -3,8 +3,8 @@
  * Locks of members (MPI-5.0 section 12.5.3).
  *
  * Mapped windows: the lock word in the owner's state block (lock.h); the owner takes no part. A process draws a ticket, spins for
- * a short while, and then waits as for a message: turns of progress, yields, sleep. Who releases while tickets wait sends a
- * wake-up to the members that have said that they sleep.
+ * a short while, and then waits as for a message: turns of progress, yields, sleep. A holder that releases while tickets wait
+ * sends a wake-up to the members that have said that they sleep.
  *
  *     waiter                                  holder
  *     asleep++ (full fence)                   word = released (full fence)

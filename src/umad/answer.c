@@ -66,7 +66,7 @@ static bool answer_begin(const struct um_question *q, struct um_answer *out)
 	return true;
 }
 
-/* Of subnet and performance management, which have the attribute at one place. */
+/* Answers an attribute of subnet or performance management, which have the attribute at one place. */
 static bool answer_attribute(const struct um_question *q, struct um_answer *out,
 			     uint16_t (*get)(const struct um_question *, uint8_t *), size_t bytes)
 {

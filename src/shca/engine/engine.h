@@ -68,7 +68,7 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 /* Puts the requester's completion of the request at position pos into the send CQ. Returns false if the completion was lost: the
  * queue has failed then. */
 bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
-/* Returns whether each request of qp names its own receivers, and nobody acknowledges it: UD, RAW_PACKET. */
+/* Returns whether each request of qp names its own receivers, and gets no acknowledgement: UD, RAW_PACKET. */
 static inline bool shca_is_datagram(const struct shca_qp *qp)
 {
 	return qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET;

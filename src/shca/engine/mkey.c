@@ -8,7 +8,7 @@
  *                                                            -> key B: frame 1, B's table, ... -> a region: a run
  *
  * A walk keeps no look-up beyond its end, and is inside the engine until then. So the process that takes a region or a key away
- * waits for the walk (I8), and whoever comes later finds the key ended. I7: the tables are memory of the keys' owner, who may
+ * waits for the walk (I8), and a later walk finds the key ended. I7: the tables are memory of the keys' owner, who may
  * write anything into them. A walk leaves a table's bounds at no value, and every run passes the look-up of its region.
  */
 #include "shca.h"

@@ -22,7 +22,7 @@
 
 /* Of a preloaded libshca, for libheddle. */
 bool shca_device_is_software(const struct ibv_device *device);
-/* Of libshca.so, for libshca-files.so: shca_file_find and shca_file_names. */
+/* Exported by libshca.so, for libshca-files.so: shca_file_find and shca_file_names. */
 int shca_device_file(const char *path, struct shca_file *file);
 void shca_device_names(const char *directory, void (*f)(const char *name, void *arg), void *arg);
 
