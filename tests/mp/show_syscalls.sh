@@ -21,15 +21,16 @@ calls() {
 	says "$out" '^8 '
 	[ "$(ls "$tmp"/trace.* | wc -l)" = 2 ] || fail "not two traces"
 	n=$(awk '$NF == "total" { n += $(NF == 5 ? 3 : 4) } $NF == "sched_yield" { n -= $4 } END { print n + 0 }' "$tmp"/trace.*)
-	cat "$tmp"/trace.* >"$err"
+	sort -k 4,4n "$tmp"/trace.* >"$err"
 	[ "$n" -gt 100 ] || fail "strace counted $n calls only"
 }
-# Waiting for the other rank's start costs calls, some times more than others: the best of three.
+# Life checks, the PMIx thread and timers call the kernel by time, not by message: a run on a busy machine lasts longer and
+# counts some thousand calls more. A call for each message, or for each batch of sixteen, counts 12,500 and more.
 for attempt in 1 2 3; do
 	calls 1000
 	few=$n
 	calls 100000
 	echo "1000 ping-pongs: $few calls, 100000: $n"
-	[ $((n - few)) -lt 200 ] && exit 0
+	[ $((n - few)) -lt 10000 ] && exit 0
 done
 fail "the number of system calls grows with the number of messages"
