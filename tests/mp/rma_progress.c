@@ -329,8 +329,8 @@ static void asymmetric(void)
 				usleep(100);
 		} else {
 			alarm(60);
-			/* of many targets two, of which the second is no neighbour in the collectives of the constructor */
-			for (int r = 1; r < np; r += np > 8 ? 36 : 1) {
+			/* of many targets six: collectives have connected queues to some of them */
+			for (int r = 1; r < np; r += np > 8 ? 11 : 1) {
 				moves(&w, r);
 				shaped_moves(&w, r);
 				accumulates(&w, r);
