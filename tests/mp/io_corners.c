@@ -84,7 +84,7 @@ static void test_hints_meanwhile(void)
 	MPI_Type_commit(&filetype);
 	WORKS(MPI_File_set_view(f, me * (MPI_Offset)sizeof(int), MPI_INT, filetype, "native", MPI_INFO_NULL));
 	MPI_Type_free(&filetype);
-	for (int round = 0; round < 8; round++) {
+	for (int round = 0; round < 64; round++) {
 		for (int k = 0; k < ACCESSES; k++) {
 			for (int i = 0; i < N; i++)
 				v[k][i] = 100000 * k + 10000 * me + i;
