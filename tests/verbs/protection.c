@@ -575,6 +575,7 @@ static void vouched(void)
 			uint32_t len = lengths[i];
 			struct memory far = memory_of(len, arena), near = memory_of(len, false);
 			struct ibv_mr *mr = vt_mr(&t, near.p, near.bytes, VT_ACCESS | SHCA_ACCESS_VOUCHED);
+			struct ibv_mr *both = vt_mr(&t, far.p, far.bytes, VT_ACCESS | SHCA_ACCESS_VOUCHED);
 			struct ibv_qp *a = make(), *b = make();
 			vt_connect_pair(a, b);
 			for (uint32_t k = 0; k < len; k++)
@@ -592,8 +593,14 @@ static void vouched(void)
 				CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 3, vt_sge(mr, 0, all), (uintptr_t)far.p, far.mr->rkey),
 				      "read");
 				vt_expect(scq, 3, IBV_WC_LOC_PROT_ERR);
+				/* a SEND has vouched memory on both sides: the same */
+				CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+				a = make(), b = make();
+				vt_connect_pair(a, b);
+				CHECK(!vt_recv(b, 5, vt_sge(both, 0, all)) && !vt_send(a, 4, vt_sge(mr, 0, all), IBV_SEND_SIGNALED), "send");
+				vt_expect(scq, 4, IBV_WC_LOC_PROT_ERR);
 			}
-			CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr), "destroy");
+			CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr) && !ibv_dereg_mr(both), "destroy");
 			release(&far);
 			release(&near);
 		}
