@@ -499,7 +499,8 @@ int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 	int rc = error ? error : hdl_shared_prepare(f, 0);
 
 	rc = exchange(f->comm, "the size of the etype",
-		      (struct part){ .value = v ? v->esize : 0, .datarep = v ? fnv1a_64_string(v->datarep) : 0, .error = rc }, NULL);
+		      (struct part){ .value = v ? v->esize : 0, .datarep = v ? fnv1a_64_string(v->datarep) : 0, .error = rc },
+		      NULL);
 	if (rc) {
 		hdl_view_release(v);
 		return rc;
