@@ -2,7 +2,7 @@
 /*
  * Collective accesses (MPI-5.0 sections 14.4.2, 14.4.5): two phases.
  *
- *     all ranks     what of the file they access (struct extent)                                   gather
+ *     all ranks     what of the file they access (struct hdl_extent)                               gather
  *     aggregators   each has a file domain, which goes in windows of cb_buffer_size bytes, one in a round
  *
  *     write, a round                                   read, a round
@@ -38,28 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/window.h"
-
-/* Bytes of the whole range for each byte of data from which on rounds do not pay. */
-#define SPARSE		64
-
-/* Bytes of a run from which on the rank's own call for each run of a local file system costs less than two phases. A file
- * system with blocks has more to do for a write of a page, and lets one process at a time into a file. */
-#define LONG_RUN	4096
-#define LONG_WRITE	16384
-
-/* Bytes of the range for each byte of a rank's data up to which the rank had better sieve than be sent its data. */
-#define SIEVE_SPARSE	4
-
-/* A rank's access, as every rank learns it by the allgather. */
-struct extent {
-	MPI_Offset first, end;		/* in the file; equal: nothing */
-	MPI_Count bytes;
-	int64_t error;			/* class with which the rank's arguments were refused */
-	int64_t ascends;		/* the view's runs are in the order of the file */
-	int64_t overlaps;		/* wants_overlap */
-	int64_t alone;			/* the rank's own access costs less than its part of two phases (is_cheap) */
-};
+#include "io/domains.h"
 
 #define STRIPS_FIRST	2
 
@@ -68,16 +47,6 @@ struct lengths {
 	int64_t strips;			/* number */
 	int64_t bytes;			/* of data */
 	struct hdl_strip first[STRIPS_FIRST];	/* the strips, if there are no more */
-};
-
-/* A rank's part of one aggregator's window in a round. */
-struct portion {
-	MPI_Offset position;		/* in the view's data */
-	MPI_Count bytes;
-	struct hdl_strip *strips;
-	int64_t n, room;
-	char *data;			/* write, at the aggregator itself: this rank's data */
-	struct hdl_answer *answer;	/* read: the aggregator's */
 };
 
 /* A buffer, which grows. */
@@ -89,7 +58,7 @@ struct room {
 /* A round's state from its exchange to the end of its window. */
 struct turn {
 	MPI_Count round;
-	struct portion *portion;	/* by aggregator */
+	struct hdl_portion *portion;	/* by aggregator */
 	struct lengths *in;		/* aggregator, by rank */
 	struct hdl_window_part *parts;	/* aggregator, by rank */
 };
@@ -111,15 +80,10 @@ struct collective {
 	bool blocking, two_phase;
 	enum hdl_cb overlap;		/* of the file when the access began */
 	int size, rank;
-	struct extent mine_extent, *extent;	/* this rank's; by rank */
+	struct hdl_extent mine_extent, *extent;	/* this rank's; by rank */
 	/* two-phase */
-	int naggregators;
-	int *aggregator;		/* ranks */
-	MPI_Offset *position;		/* by aggregator, in the view's data: of the first byte that no earlier round has had */
-	int mine;			/* this rank's number among the aggregators; -1 */
-	MPI_Offset base, end;		/* of the first file domain; of the last rank's data */
-	MPI_Count domain, window;	/* bytes of a domain, and of a window */
-	MPI_Count rounds, round, answered;	/* answered, read: rounds whose data have gone */
+	struct hdl_domains domains;
+	MPI_Count round, answered;	/* answered, read: rounds whose data have gone */
 	struct turn turn[2];
 	int turns;			/* in use: 2 if a rank's windows are written or read in exchanges, else 1 */
 	struct lengths *out;		/* by rank */
@@ -142,16 +106,6 @@ struct collective {
 };
 
 static struct collective *under_way;
-
-static void *need(size_t n, size_t each)
-{
-	void *p = calloc(n ? n : 1, each);
-
-	/* without it the other ranks would wait for ever */
-	if (!p)
-		hdl_out_of_memory("a collective access to a file", n * each);
-	return p;
-}
 
 /* Returns the room's buffer, of `bytes` at least, which may have any contents. */
 static char *room_of(struct room *room, size_t bytes)
@@ -224,148 +178,7 @@ static void clear_blocks(struct collective *c)
 		c->to[r] = c->from[r] = (struct hdl_vcoll_block){ NULL, 0, byte };
 }
 
-/* ---- strips ------------------------------------------------------------------------------------------------------------- */
-
-static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
-{
-	struct hdl_strip *last = p->n ? &p->strips[p->n - 1] : NULL;
-
-	if (last && last->count == 1 && at == last->at + last->len) {
-		last->len += len;
-		return;
-	}
-	if (last && last->len == len && (last->count == 1 || at == last->at + last->count * last->stride)) {
-		last->stride = last->count == 1 ? at - last->at : last->stride;
-		last->count++;
-		return;
-	}
-	if (p->n == p->room) {
-		p->room = p->room ? 2 * p->room : 16;
-		p->strips = realloc(p->strips, (size_t)p->room * sizeof(*p->strips));
-		if (!p->strips)
-			hdl_out_of_memory("a collective access to a file", (size_t)p->room * sizeof(*p->strips));
-	}
-	p->strips[p->n++] = (struct hdl_strip){ at, len, len, 1 };
-}
-
-/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can
- * represent. */
-static MPI_Offset domain_at(const struct collective *c, int aggregator)
-{
-	return aggregator && (c->end - c->base) / aggregator < c->domain ? c->end : c->base + aggregator * c->domain;
-}
-
-static MPI_Offset window_at(const struct collective *c, int aggregator)
-{
-	MPI_Offset at = domain_at(c, aggregator), end = domain_at(c, aggregator + 1), before = c->round * c->window;
-
-	return before < end - at ? at + before : end;
-}
-
-static MPI_Offset window_end(const struct collective *c, int aggregator)
-{
-	MPI_Offset at = window_at(c, aggregator), end = domain_at(c, aggregator + 1);
-
-	return c->window < end - at ? at + c->window : end;
-}
-
-/* Names this rank's runs of an aggregator's window in this round. */
-static void cut_portion(struct collective *c, struct portion *p, int aggregator)
-{
-	MPI_Offset end = window_end(c, aggregator), at;
-	MPI_Count left = c->a.args.position + c->a.bytes - c->position[aggregator], n;
-	struct hdl_view_runs *runs;
-
-	p->position = c->position[aggregator];
-	p->n = 0;
-	p->bytes = 0;
-	if (!c->a.bytes || left <= 0 || window_at(c, aggregator) >= end)
-		return;
-	runs = hdl_view_runs_open(c->a.view, p->position);
-	if (!runs)
-		hdl_out_of_memory("a position in a view", 0);
-	while (left && (n = hdl_view_runs_next(runs, left, &at)) && at < end) {
-		n = n < end - at ? n : end - at;
-		add_run(p, at, n);
-		p->bytes += n;
-		left -= n;
-		if (at + n == end)
-			break;
-	}
-	free(runs);
-	c->position[aggregator] += p->bytes;
-}
-
 /* ---- the plan ------------------------------------------------------------------------------------------------------------- */
-
-/* Whether each rank had better access the file for itself. The same on all ranks. */
-static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset end, MPI_Count bytes)
-{
-	const struct hdl_cb_hints *h = &c->cb;
-	bool interleaved = false, alone = true;
-	int last = -1;
-
-	for (int r = 0; r < c->size; r++)
-		if (c->extent[r].bytes && !c->extent[r].ascends)
-			return true;
-	if (!bytes || (end - first) / SPARSE > bytes || h->buffering == HDL_CB_NEVER)
-		return true;
-	if (h->buffering == HDL_CB_ALWAYS)
-		return false;
-	for (int r = 0; r < c->size; r++) {
-		if (!c->extent[r].bytes)
-			continue;
-		alone &= c->extent[r].alone;
-		interleaved |= last >= 0 && c->extent[r].first < c->extent[last].end;
-		last = r;
-	}
-	return !interleaved || alone;
-}
-
-/* NULL: one host, or not known. */
-static const struct hdl_hosts *hosts_of(struct hdl_file *f)
-{
-	const struct hdl_hosts *hosts = NULL;
-
-	return hdl_group_hosts(f->comm->group, &hosts) ? NULL : hosts;
-}
-
-/* nodes: the hint cb_nodes; 0: not given. */
-static int count_aggregators(struct hdl_file *f, int nodes)
-{
-	const struct hdl_hosts *hosts = hosts_of(f);
-	int n = nodes ? nodes : 2 * (hosts ? hosts->n : 1);
-
-	return n < f->comm->size ? n : f->comm->size;
-}
-
-int hdl_file_aggregators(struct hdl_file *f)
-{
-	return count_aggregators(f, f->hints.cb.nodes);
-}
-
-/* Ranks that aggregate: one after the other of each host, the lowest first. */
-static void choose_aggregators(struct collective *c)
-{
-	const struct hdl_hosts *hosts = hosts_of(c->file);
-	int n = count_aggregators(c->file, c->cb.nodes), k = 0;
-
-	c->aggregator = need((size_t)n, sizeof(*c->aggregator));
-	c->naggregators = n;
-	c->mine = -1;
-	for (int i = 0; k < n; i++) {
-		if (!hosts) {
-			c->aggregator[k++] = i;
-			continue;
-		}
-		for (int h = 0; h < hosts->n && k < n; h++)
-			if (i < hdl_hosts_ranks_of(hosts, h))
-				c->aggregator[k++] = hdl_hosts_rank(hosts, hosts->first[h] + i);
-	}
-	for (int i = 0; i < n; i++)
-		if (c->aggregator[i] == c->rank)
-			c->mine = i;
-}
 
 /* Returns where the data begin in memory, or NULL if they are not one run. */
 static char *memory_of(const struct hdl_access *a)
@@ -377,45 +190,31 @@ static char *memory_of(const struct hdl_access *a)
 
 static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 {
-	MPI_Count align = c->cb.striping_unit, bytes;
+	struct hdl_domains *d = &c->domains;
 
-	choose_aggregators(c);
-	c->base = first / align * align;
-	c->end = end;
-	bytes = (end - c->base + c->naggregators - 1) / c->naggregators;
-	c->domain = (bytes + align - 1) / align * align;
-	/* a long striping unit makes the domain longer than the range of the data */
-	bytes = end - c->base < c->domain ? end - c->base : c->domain;
-	c->window = c->cb.buffer_size < bytes ? c->cb.buffer_size : bytes;
-	c->rounds = (bytes + c->window - 1) / c->window;
+	hdl_domains_make(d, c->file, &c->cb, &c->a, first, end);
 	c->turns = 1;
 	/* The order of a read's exchanges depends on this, so all ranks have two turns where one has. */
-	for (int r = 0; r < c->size && c->rounds > 1; r++)
+	for (int r = 0; r < c->size && d->rounds > 1; r++)
 		if (c->extent[r].overlaps)
 			c->turns = 2;
 	for (int i = 0; i < c->turns; i++) {
-		c->turn[i].portion = need((size_t)c->naggregators, sizeof(*c->turn[i].portion));
-		c->turn[i].in = need((size_t)c->size, sizeof(*c->turn[i].in));
-		c->turn[i].parts = need((size_t)c->size, sizeof(*c->turn[i].parts));
+		c->turn[i].portion = hdl_collective_need((size_t)d->n, sizeof(*c->turn[i].portion));
+		c->turn[i].in = hdl_collective_need((size_t)c->size, sizeof(*c->turn[i].in));
+		c->turn[i].parts = hdl_collective_need((size_t)c->size, sizeof(*c->turn[i].parts));
 	}
-	c->position = need((size_t)c->naggregators, sizeof(*c->position));
-	c->out = need((size_t)c->size, sizeof(*c->out));
-	c->to = need((size_t)c->size, sizeof(*c->to));
-	c->from = need((size_t)c->size, sizeof(*c->from));
-	for (int i = 0; i < c->naggregators && c->a.bytes; i++) {
-		MPI_Offset p = hdl_view_bytes_before(c->a.view, domain_at(c, i)), last = c->a.args.position + c->a.bytes;
-
-		c->position[i] = p < c->a.args.position ? c->a.args.position : p > last ? last : p;
-	}
-	c->buffers = kept ? kept : need(1, sizeof(*kept));
+	c->out = hdl_collective_need((size_t)c->size, sizeof(*c->out));
+	c->to = hdl_collective_need((size_t)c->size, sizeof(*c->to));
+	c->from = hdl_collective_need((size_t)c->size, sizeof(*c->from));
+	c->buffers = kept ? kept : hdl_collective_need(1, sizeof(*kept));
 	kept = NULL;
 	c->memory = memory_of(&c->a);
-	if (c->mine < 0)
+	if (d->mine < 0)
 		return;
 	c->win = (struct hdl_window){ .fd = c->file->fd, .nparts = c->size,
-				      .buffer = room_of(&c->buffers->window, (size_t)c->window) };
+				      .buffer = room_of(&c->buffers->window, (size_t)d->window) };
 	if (c->a.args.write)
-		c->win.map = (uint64_t *)room_of(&c->buffers->map, ((size_t)c->window + 63) / 64 * sizeof(uint64_t));
+		c->win.map = (uint64_t *)room_of(&c->buffers->map, ((size_t)d->window + 63) / 64 * sizeof(uint64_t));
 }
 
 static void step_round(struct collective *c);
@@ -461,7 +260,7 @@ static void step_plan(struct collective *c)
 	MPI_Count bytes = 0;
 
 	for (int r = 0; r < c->size && !c->error; r++) {
-		const struct extent *e = &c->extent[r];
+		const struct hdl_extent *e = &c->extent[r];
 
 		if (e->error) {
 			hdl_reason_set("the arguments of rank %d were refused", r);
@@ -476,7 +275,7 @@ static void step_plan(struct collective *c)
 	await_job(c, step_end);
 	if (c->error)
 		return;
-	if (independent(c, first, end, bytes)) {
+	if (hdl_extents_independent(c->extent, c->size, &c->cb, first, end, bytes)) {
 		run_io(c, job_run);
 		return;
 	}
@@ -509,17 +308,17 @@ static void step_round(struct collective *c)
 		await_job(c, step_end);
 		return;
 	}
-	if (c->round == c->rounds) {
-		await_job(c, c->answered < c->rounds && !c->a.args.write ? step_answer : step_sum);
+	if (c->round == c->domains.rounds) {
+		await_job(c, c->answered < c->domains.rounds && !c->a.args.write ? step_answer : step_sum);
 		return;
 	}
 	t->round = c->round;
 	memset(c->out, 0, (size_t)c->size * sizeof(*c->out));
-	for (int i = 0; i < c->naggregators; i++) {
-		struct portion *p = &t->portion[i];
-		struct lengths *out = &c->out[c->aggregator[i]];
+	for (int i = 0; i < c->domains.n; i++) {
+		struct hdl_portion *p = &t->portion[i];
+		struct lengths *out = &c->out[c->domains.rank[i]];
 
-		cut_portion(c, p, i);
+		hdl_portion_cut(p, &c->domains, &c->a, i, c->round);
 		out->strips = p->n;
 		out->bytes = p->bytes;
 		if (p->n && p->n <= STRIPS_FIRST)
@@ -545,12 +344,12 @@ static size_t message_bytes(const struct collective *c, int64_t strips, MPI_Coun
 
 /* Names the message of a portion: the data where they are, or strips and data packed at `room`. Returns the bytes of the room
  * in use. */
-static size_t send_portion(struct collective *c, struct portion *p, int aggregator, char *room)
+static size_t send_portion(struct collective *c, struct hdl_portion *p, int aggregator, char *room)
 {
 	size_t strips = strips_bytes(p->n), data = c->a.args.write ? (size_t)p->bytes : 0;
-	bool itself = aggregator == c->mine;
+	bool itself = aggregator == c->domains.mine;
 	MPI_Offset at = p->position - c->a.args.position;
-	struct hdl_vcoll_block *to = &c->to[c->aggregator[aggregator]];
+	struct hdl_vcoll_block *to = &c->to[c->domains.rank[aggregator]];
 
 	if (data && c->memory && (itself || !strips)) {
 		p->data = c->memory + at;
@@ -586,19 +385,19 @@ static void step_send(struct collective *c)
 	if (c->error)
 		return;
 	clear_blocks(c);
-	for (int i = 0; i < c->naggregators; i++)
+	for (int i = 0; i < c->domains.n; i++)
 		n += message_bytes(c, t->portion[i].n, t->portion[i].bytes);
 	at = room_of(&c->buffers->turn[k].out, n);
-	for (int i = 0; i < c->naggregators; i++)
+	for (int i = 0; i < c->domains.n; i++)
 		if (t->portion[i].n)
 			at += send_portion(c, &t->portion[i], i, at);
 	n = 0;
-	for (int r = 0; r < c->size && c->mine >= 0; r++)
+	for (int r = 0; r < c->size && c->domains.mine >= 0; r++)
 		n += r == c->rank ? 0 : message_bytes(c, t->in[r].strips, t->in[r].bytes);
 	at = room_of(&c->buffers->turn[k].in, n);
-	for (int r = 0; r < c->size && c->mine >= 0; r++) {
+	for (int r = 0; r < c->size && c->domains.mine >= 0; r++) {
 		const struct lengths *in = &t->in[r];
-		struct portion *own = &t->portion[c->mine];
+		struct hdl_portion *own = &t->portion[c->domains.mine];
 		size_t strips = strips_bytes(in->strips);
 
 		each = strips + (c->a.args.write ? (size_t)in->bytes : 0);
@@ -661,12 +460,12 @@ static void step_run(struct collective *c)
 {
 	struct turn *t = turn_of(c, c->round);
 
-	if (c->mine >= 0 && !c->error) {
+	if (c->domains.mine >= 0 && !c->error) {
 		if (!c->a.args.write)
 			place_answers(c, t);
 		c->win.parts = t->parts;
-		c->win.from = window_at(c, c->mine);
-		c->win.bytes = (size_t)(window_end(c, c->mine) - c->win.from);
+		c->win.from = hdl_domains_window_at(&c->domains, c->domains.mine, c->round);
+		c->win.bytes = (size_t)(hdl_domains_window_end(&c->domains, c->domains.mine, c->round) - c->win.from);
 		run_io(c, run_window);
 	}
 	c->round++;
@@ -700,27 +499,27 @@ static void step_answer(struct collective *c)
 	if (c->error)
 		return;
 	clear_blocks(c);
-	for (int r = 0; r < c->size && c->mine >= 0; r++)
+	for (int r = 0; r < c->size && c->domains.mine >= 0; r++)
 		if (t->parts[r].n && r != c->rank) {
 			c->to[r].buf = t->parts[r].answer;
 			c->to[r].count = (MPI_Count)sizeof(struct hdl_answer) + t->parts[r].bytes;
 		}
-	for (int i = 0; i < c->naggregators; i++)
+	for (int i = 0; i < c->domains.n; i++)
 		n += t->portion[i].n ? answer_bytes(t->portion[i].bytes) : 0;
 	at = room_of(room, n);
-	for (int i = 0; i < c->naggregators; i++) {
-		struct portion *p = &t->portion[i];
+	for (int i = 0; i < c->domains.n; i++) {
+		struct hdl_portion *p = &t->portion[i];
 
 		p->answer = NULL;
 		if (!p->n)
 			continue;
-		if (i == c->mine) {
+		if (i == c->domains.mine) {
 			p->answer = t->parts[c->rank].answer;
 			continue;
 		}
 		p->answer = (struct hdl_answer *)at;
-		c->from[c->aggregator[i]].buf = at;
-		c->from[c->aggregator[i]].count = (MPI_Count)sizeof(struct hdl_answer) + p->bytes;
+		c->from[c->domains.rank[i]].buf = at;
+		c->from[c->domains.rank[i]].count = (MPI_Count)sizeof(struct hdl_answer) + p->bytes;
 		at += answer_bytes(p->bytes);
 	}
 	run_exchange(c);
@@ -730,8 +529,8 @@ static void step_answered(struct collective *c)
 {
 	struct turn *t = answered_turn(c);
 
-	for (int i = 0; i < c->naggregators && !c->error; i++) {
-		struct portion *p = &t->portion[i];
+	for (int i = 0; i < c->domains.n && !c->error; i++) {
+		struct hdl_portion *p = &t->portion[i];
 		const struct hdl_answer *answer = p->answer;
 		MPI_Offset end;
 
@@ -745,7 +544,7 @@ static void step_answered(struct collective *c)
 			c->short_at = end;
 	}
 	c->answered++;
-	c->next = c->answered == c->rounds ? step_sum : step_round;
+	c->next = c->answered == c->domains.rounds ? step_sum : step_round;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------------- */
@@ -775,7 +574,7 @@ static void step_errors(struct collective *c)
 static void collective_free(struct collective *c)
 {
 	for (int k = 0; k < c->turns; k++) {
-		for (int i = 0; c->turn[k].portion && i < c->naggregators; i++)
+		for (int i = 0; c->turn[k].portion && i < c->domains.n; i++)
 			free(c->turn[k].portion[i].strips);
 		free(c->turn[k].portion);
 		free(c->turn[k].in);
@@ -786,8 +585,7 @@ static void collective_free(struct collective *c)
 	else
 		kept = c->buffers;
 	free(c->extent);
-	free(c->aggregator);
-	free(c->position);
+	hdl_domains_free(&c->domains);
 	free(c->out);
 	free(c->to);
 	free(c->from);
@@ -846,47 +644,27 @@ static bool wants_overlap(const struct collective *c)
 	       (hdl_job.ncores > hdl_job.local_size && !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) > 1);
 }
 
-/* run: bytes of a run, on average. A file system that is not local gains by few long accesses. */
-static bool is_cheap(const struct collective *c, const struct extent *mine, MPI_Count run)
-{
-	if (c->file->fs != HDL_FS_LOCAL)
-		return false;
-	if (run >= (c->a.args.write && !c->file->in_memory ? LONG_WRITE : LONG_RUN) ||
-	    (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
-		return true;
-	return c->file->in_memory && c->file->maps && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes;
-}
-
 static void step_begin(struct collective *c)
 {
-	struct extent *mine = &c->mine_extent;
-	MPI_Count run;
-
 	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
 		await_job(c, step_end);
 		if (!c->error)
 			run_io(c, job_run);
 		return;
 	}
-	*mine = (struct extent){ .error = c->error, .ascends = true, .overlaps = wants_overlap(c) };
-	if (c->a.bytes) {
-		mine->bytes = c->a.bytes;
-		mine->ascends = hdl_view_ascends(c->a.view, &run);
-		hdl_view_hull(c->a.view, c->a.args.position, c->a.bytes, &mine->first, &mine->end);
-		mine->alone = is_cheap(c, mine, run);
-	}
-	c->extent = need((size_t)c->size, sizeof(*c->extent));
+	c->mine_extent = hdl_extent_of(c->file, &c->a, c->error, wants_overlap(c));
+	c->extent = hdl_collective_need((size_t)c->size, sizeof(*c->extent));
 	c->next = step_plan;
-	run_bytes(c, HDL_ALLGATHER, mine, c->extent, sizeof(*mine));
+	run_bytes(c, HDL_ALLGATHER, &c->mine_extent, c->extent, sizeof(*c->extent));
 }
 
 static struct collective *collective_make(struct hdl_file *f, const struct hdl_access_args *args, int error, bool blocking)
 {
 	const struct hdl_access_args none = { .write = args->write, .type = hdl_type_get(MPI_BYTE) };
-	struct collective *c = need(1, sizeof(*c));
+	struct collective *c = hdl_collective_need(1, sizeof(*c));
 
 	*c = (struct collective){ .file = f, .cb = f->hints.cb, .overlap = f->hints.overlap, .blocking = blocking,
-				  .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
+				  .size = f->comm->size, .rank = f->comm->rank, .domains.mine = -1,
 				  .short_at = INT64_MAX, .next = step_begin };
 	fail(c, error);
 	fail(c, hdl_access_begin(&c->a, f, error ? &none : args));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files (MPI-5.0 section 14.2): open, close, delete, size, and the collectives on a file that move no data. */
 #include "base/fd.h"
+#include "base/fnv.h"
 #include "io/io.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct part {
 	int64_t value;			/* must be the same at all processes */
 	int32_t error;
 	int32_t amode;
-	uint64_t datarep;		/* datarep_key, or 0 */
+	uint64_t datarep;		/* hash of the name of the data representation, or 0: each process numbers its own */
 	struct hdl_cb_hints cb;
 };
 
@@ -492,26 +493,14 @@ int hdl_file_sync(struct hdl_file *f)
 
 /* ---- views and modes ----------------------------------------------------------------------------------------------- */
 
-/*
- * The FNV-1a hash of a data representation's name. Processes compare hashes, since each process has a table of representations of
- * its own.
- */
-static uint64_t datarep_key(const char *name)
-{
-	uint64_t key = 0xcbf29ce484222325u;
-
-	while (*name)
-		key = (key ^ (unsigned char)*name++) * 0x100000001b3u;
-	return key;
-}
-
 /* Section 14.3: data representation and extent of the etype must be the same at all processes. */
 int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 {
 	int rc = error ? error : hdl_shared_prepare(f, 0);
 
 	rc = exchange(f->comm, "the size of the etype",
-		      (struct part){ .value = v ? v->esize : 0, .datarep = v ? datarep_key(v->datarep) : 0, .error = rc }, NULL);
+		      (struct part){ .value = v ? v->esize : 0, .datarep = v ? fnv1a_64_string(v->datarep) : 0, .error = rc },
+		      NULL);
 	if (rc) {
 		hdl_view_release(v);
 		return rc;

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "rdmacm/internal.h"
 
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,14 +39,10 @@ static void device_fork_child(void)
 	bell.n = -1;
 }
 
-/* FNV-1a: a socket's name is too short for the longest fabric name and an address. */
+/* A socket's name is too short for the longest fabric name and an address. */
 static void hash_fabric(const char *name)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *name; name++)
-		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-	snprintf(fabric, sizeof(fabric), "%016llx", (unsigned long long)h);
+	snprintf(fabric, sizeof(fabric), "%016llx", (unsigned long long)fnv1a_64_string(name));
 }
 
 /* Must hold device_lock. */

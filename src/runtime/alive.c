@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "runtime/runtime.h"
 
 /* proc_pid_stat(5): fields by number */
@@ -55,7 +56,6 @@ void hdl_proc_self(struct hdl_proc *proc)
 
 uint64_t hdl_host_id(void)
 {
-	uint64_t id = 0xcbf29ce484222325u;	/* FNV-1a */
 	char text[64];
 	size_t n = 0;
 	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -64,9 +64,7 @@ uint64_t hdl_host_id(void)
 		n = fread(text, 1, sizeof text, f);
 		fclose(f);
 	}
-	for (size_t i = 0; i < n; i++)
-		id = (id ^ (unsigned char)text[i]) * 0x100000001b3u;
-	return n ? id : 0;
+	return n ? fnv1a_64(FNV1A_64, text, n) : 0;
 }
 
 enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc)

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "runtime/ask.h"
 #include "runtime/autotune.h"
 #include "runtime/exchange.h"
@@ -385,11 +386,9 @@ struct common {
 
 static struct common common_of(const char *vars)
 {
-	struct common c = { .vars = 0xcbf29ce484222325u, .ncores = (uint64_t)hdl_job.ncores };
+	struct common c = { .vars = fnv1a_64_string(vars), .ncores = (uint64_t)hdl_job.ncores };
 
 	snprintf(c.version, sizeof c.version, "%s", HDL_LIBRARY_VERSION);
-	for (; *vars; vars++)
-		c.vars = (c.vars ^ (unsigned char)*vars) * 0x100000001b3u;
 	return c;
 }
 

@@ -2,6 +2,8 @@
 /* Processes by number (jobs.h). */
 #include "runtime/jobs.h"
 
+#include "base/fnv.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <search.h>
@@ -14,11 +16,7 @@ static void *by_id;			/* the same: tsearch(3) */
 
 uint64_t hdl_job_id(const char *nspace)
 {
-	uint64_t id = 0xcbf29ce484222325u;	/* FNV-1a */
-
-	for (; *nspace; nspace++)
-		id = (id ^ (unsigned char)*nspace) * 0x100000001b3u;
-	return id;
+	return fnv1a_64_string(nspace);
 }
 
 static int compare_ids(const void *a, const void *b)

@@ -38,6 +38,8 @@
 #define WAITING 4096u		/* datagrams that wait in a file; further ones are lost */
 #define CLASSES 80u		/* classes and versions that can be registered */
 #define VERSIONS 8u
+#define BROKEN \
+	"the device has failed (IBV_EVENT_DEVICE_FATAL): a new one is there when all processes of the fabric have closed it"
 #define OLD_HEADER 56u		/* of struct ib_user_mad_hdr, without the P_Key's index */
 #define RMPP_HEADER 36u		/* a datagram's bytes with that header */
 
@@ -253,11 +255,12 @@ static int send_mad(struct um_file *f, int fd, const struct ib_user_mad_hdr *hdr
 	if (!(mad[UM_METHOD] & UM_RESPONSE))
 		um_put32(mad + UM_TID, (uint64_t)(uint32_t)fd << 8 | hdr->id | 1u << 31);
 	if (is_pending(f, mad))
-		return shca_refuse(EINVAL, "umad: a request with transaction id %#llx is under way",
-				   (unsigned long long)um_64(mad + UM_TID));
+		return shca_refuse(EINVAL, "umad: write: agent %u has a request with transaction id %#llx under way: each needs "
+				   "an id of its own until its answer or its timeout is read",
+				   hdr->id, (unsigned long long)um_64(mad + UM_TID));
 	um_subnet_look(&s);
 	if (s.broken)
-		return shca_refuse(EIO, "umad: the device has failed");
+		return shca_refuse(EIO, "umad: write: " BROKEN);
 	bool answered = um_ask(&s, f->port, hdr, mad, &a);
 	if (!hdr->timeout_ms || mad[UM_METHOD] & UM_RESPONSE) {
 		free(a.mad);	/* no agent of the program waits */
@@ -284,16 +287,21 @@ static int write_locked(struct um_file *f, int fd, const uint8_t *buf, size_t n)
 
 	f->used = true;
 	if (n < head + RMPP_HEADER || n > head + UM_MAD_BYTES)
-		return shca_refuse(EINVAL, "umad: %zu bytes, a header of %zu and a datagram of %u to %u", n, head, RMPP_HEADER,
-				   UM_MAD_BYTES);
+		return shca_refuse(EINVAL, "umad: write of %zu bytes: a header has %zu (with IB_USER_MAD_ENABLE_PKEY %zu), a "
+				   "datagram %u to %u",
+				   n, head, sizeof(hdr), RMPP_HEADER, UM_MAD_BYTES);
 	memcpy(&hdr, buf, head);
 	memcpy(mad, buf + head, n - head);
 	if (hdr.id >= AGENTS || !f->agents[hdr.id].used)
-		return shca_refuse(EINVAL, "umad: agent %u is not registered", hdr.id);
+		return shca_refuse(EINVAL, "umad: write by agent %u, which is not registered with this file (umad_register)",
+				   hdr.id);
 	if (hdr.pkey_index)
-		return shca_refuse(EINVAL, "umad: P_Key index %u, the port has one P_Key", hdr.pkey_index);
+		return shca_refuse(EINVAL, "umad: write by agent %u with P_Key index %u: the port's table has one entry, index 0",
+				   hdr.id, hdr.pkey_index);
 	if (f->agents[hdr.id].smi != !be32toh(hdr.qpn))
-		return shca_refuse(EINVAL, "umad: to QP %u by an agent of QP %u", be32toh(hdr.qpn), !f->agents[hdr.id].smi);
+		return shca_refuse(EINVAL, "umad: write to QP %u by agent %u, which is registered for QP %u: subnet management "
+				   "goes to QP 0, all else to QP 1",
+				   be32toh(hdr.qpn), hdr.id, !f->agents[hdr.id].smi);
 	return send_mad(f, fd, &hdr, mad);
 }
 
@@ -305,14 +313,16 @@ static ssize_t read_locked(struct um_file *f, int fd, uint8_t *buf, size_t n)
 
 	f->used = true;
 	if (n < head)
-		return -shca_refuse(EINVAL, "umad: a buffer of %zu bytes, the header has %zu", n, head);
+		return -shca_refuse(EINVAL, "umad: read into %zu bytes: the header alone has %zu", n, head);
 	expire(f, fd);
 	p = f->first;
 	if (!p)
 		return -EAGAIN;
 	/* of segments put together at least the first one has to fit */
 	if (n < head + (p->bytes < UM_MAD_BYTES ? p->bytes : UM_MAD_BYTES))
-		return -shca_refuse(EINVAL, "umad: a buffer of %zu bytes for a datagram of %zu", n, head + p->bytes);
+		return -shca_refuse(EINVAL, "umad: read into %zu bytes: the first datagram has %zu with its header, and waits "
+				    "for a larger buffer",
+				    n, head + p->bytes);
 	p->hdr.length = (uint32_t)(head + p->bytes);
 	memcpy(buf, &p->hdr, head);
 	memcpy(buf + head, p->mad, p->bytes < n - head ? p->bytes : n - head);
@@ -335,7 +345,7 @@ static bool refuse_parents(int fd, ssize_t *result)
 {
 	if (!is_parents(fd))
 		return false;
-	errno = shca_refuse(EIO, "umad: the file is the parent's");
+	errno = shca_refuse(EIO, "umad: descriptor %d was opened before fork(): the child has to open the file itself", fd);
 	*result = -1;
 	return true;
 }
@@ -396,11 +406,15 @@ static int register_agent(struct um_file *f, const struct registration *r, uint3
 
 	f->used = true;
 	if (r->qpn > 1 || r->oui >> 24)
-		return shca_refuse(EINVAL, "umad: an agent of QP %u, OUI %#x: 0 and 1 have agents", r->qpn, r->oui);
+		return shca_refuse(EINVAL, "umad: an agent for QP %u, OUI %#x: agents are for QP 0 or 1, and an OUI has 24 bits",
+				   r->qpn, r->oui);
 	if (r->class && (class >= CLASSES || r->version >= VERSIONS || smi != !r->qpn))
-		return shca_refuse(EINVAL, "umad: an agent of class %#x, version %u, on QP %u", r->class, r->version, r->qpn);
+		return shca_refuse(EINVAL, "umad: an agent for class %#x, version %u, on QP %u: classes are below %#x, versions "
+				   "below %u; subnet management (%#x, %#x) is on QP 0, and nothing else",
+				   r->class, r->version, r->qpn, CLASSES, VERSIONS, UM_SUBN_LID, UM_SUBN_DIRECTED);
 	if (!r->qpn && shca_is_ethernet())
-		return shca_refuse(EPROTONOSUPPORT, "umad: ports of RoCE have no subnet management");
+		return shca_refuse(EPROTONOSUPPORT, "umad: an agent for QP 0: ports of RoCE have no subnet management "
+				   "(SHCA_LINK=ethernet)");
 	for (uint32_t i = 0; i < AGENTS; i++)
 		if (!f->agents[i].used) {
 			f->agents[i] = (struct agent){.used = true, .smi = !r->qpn,
@@ -408,7 +422,8 @@ static int register_agent(struct um_file *f, const struct registration *r, uint3
 			*id = i;
 			return 0;
 		}
-	return shca_refuse(ENOMEM, "umad: the file has %u agents", AGENTS);
+	return shca_refuse(ENOMEM, "umad: the file has %u agents, as many as it can: unregister one, or open another file",
+			   AGENTS);
 }
 
 static int register_1(struct um_file *f, struct ib_user_mad_reg_req *req)
@@ -425,8 +440,10 @@ static int register_2(struct um_file *f, struct ib_user_mad_reg_req2 *req)
 				 .version = req->mgmt_class_version, .rmpp = req->rmpp_version};
 
 	if (req->flags & ~(uint32_t)IB_USER_MAD_REG_FLAGS_CAP) {
+		uint32_t flags = req->flags;
 		req->flags = IB_USER_MAD_REG_FLAGS_CAP;
-		return shca_refuse(EINVAL, "umad: flags of an agent that are not known");
+		return shca_refuse(EINVAL, "umad: an agent with flags %#x: known are those of %#x", flags,
+				   (unsigned)IB_USER_MAD_REG_FLAGS_CAP);
 	}
 	return register_agent(f, &r, &req->id);
 }
@@ -435,7 +452,7 @@ static int register_2(struct um_file *f, struct ib_user_mad_reg_req2 *req)
 static int unregister(struct um_file *f, uint32_t id)
 {
 	if (id >= AGENTS || !f->agents[id].used)
-		return shca_refuse(EINVAL, "umad: agent %u is not registered", id);
+		return shca_refuse(EINVAL, "umad: agent %u is to be unregistered, and is not registered with this file", id);
 	f->agents[id].used = false;
 	for (struct packet **at = &f->pending, *p; (p = *at) != NULL;) {
 		if (p->hdr.id != id) {
@@ -452,7 +469,8 @@ static int unregister(struct um_file *f, uint32_t id)
 static int enable_pkey(struct um_file *f)
 {
 	if (f->used)
-		return shca_refuse(EINVAL, "umad: ENABLE_PKEY has to be the file's first call");
+		return shca_refuse(EINVAL, "umad: IB_USER_MAD_ENABLE_PKEY must come before all other calls of the file, whose "
+				   "header it changes");
 	f->pkey_index = true;
 	return 0;
 }
@@ -640,7 +658,7 @@ int um_open(uint32_t port, int flags)
 
 	um_subnet_look(&s);
 	if (s.broken) {
-		errno = shca_refuse(ENXIO, "umad: the device has failed");
+		errno = shca_refuse(ENXIO, "umad: open: " BROKEN);
 		return -1;
 	}
 	inside = true;
@@ -664,7 +682,7 @@ int um_open(uint32_t port, int flags)
 	inside = false;
 	if (!err)
 		return fd;
-	errno = shca_refuse(err, "umad: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
+	errno = shca_refuse(err, "umad: open: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
 	return -1;
 }
 
@@ -693,7 +711,7 @@ void um_duplicated(int fd, int copy)
 	struct um_file *f = file_of(fd);
 	forget(copy, -1);
 	if (f && !enter(copy, f))
-		shca_refuse(EMFILE, "umad: %u descriptors", FDS);
+		shca_refuse(EMFILE, "umad: dup: the process has %u descriptors of such files, as many as it can: close one", FDS);
 	pthread_mutex_unlock(&files_lock);
 	inside = false;
 	errno = saved;

@@ -14,7 +14,8 @@ static const struct ibv_exp_provider *keys_of(struct ibv_context *ctx, const cha
 
 	if (ops && ops->create_key)
 		return ops;
-	errno = exp_refuse(ctx, EOPNOTSUPP, "%s: the device has no memory keys that requests configure (UMR)", call);
+	errno = exp_refuse(ctx, EOPNOTSUPP, "%s: the device has no memory keys that requests configure (UMR): IBV_EXP_DEVICE_UMR "
+			   "is not among its exp_device_cap_flags", call);
 	return NULL;
 }
 
@@ -30,12 +31,14 @@ struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	if (!ops)
 		return NULL;
 	if (in->comp_mask) {
-		errno = ops->refuse(EINVAL, "ibv_exp_create_mr: comp_mask %#x", in->comp_mask);
+		errno = ops->refuse(EINVAL, "ibv_exp_create_mr: comp_mask %#x: the structure has no optional fields, set 0",
+				    in->comp_mask);
 		return NULL;
 	}
 	if (in->attr.create_flags != IBV_EXP_MR_INDIRECT_KLMS) {
-		errno = ops->refuse(EOPNOTSUPP, "ibv_exp_create_mr: create_flags %#x: IBV_EXP_MR_INDIRECT_KLMS alone can be had",
-				    in->attr.create_flags);
+		errno = ops->refuse(EOPNOTSUPP, "ibv_exp_create_mr: create_flags %#x: the call makes keys with "
+				    "IBV_EXP_MR_INDIRECT_KLMS (%#x) only; ibv_reg_mr registers memory", in->attr.create_flags,
+				    IBV_EXP_MR_INDIRECT_KLMS);
 		return NULL;
 	}
 	return ops->create_key(in->pd, in->attr.max_klm_list_size);
@@ -51,9 +54,12 @@ int ibv_exp_query_mkey(struct ibv_mr *mr, struct ibv_exp_mkey_attr *attr)
 	if (!ops)
 		return errno;
 	if (attr->comp_mask)
-		return ops->refuse(EINVAL, "ibv_exp_query_mkey: comp_mask %#x", attr->comp_mask);
+		return ops->refuse(EINVAL, "ibv_exp_query_mkey: comp_mask %#x: the structure has no optional fields, set 0",
+				   attr->comp_mask);
 	attr->max_klm_list_size = ops->key_entries(mr);
-	return attr->max_klm_list_size ? 0 : ops->refuse(EINVAL, "ibv_exp_query_mkey: %#x is the key of a region", mr->lkey);
+	return attr->max_klm_list_size ? 0 :
+		ops->refuse(EINVAL, "ibv_exp_query_mkey: %#x is the key of registered memory, not one of ibv_exp_create_mr",
+			    mr->lkey);
 }
 
 struct ibv_exp_mkey_list_container *ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
@@ -68,8 +74,10 @@ struct ibv_exp_mkey_list_container *ibv_exp_alloc_mkey_list_memory(struct ibv_ex
 		return NULL;
 	if (attr->comp_mask || attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR || !attr->max_klm_list_size) {
 		errno = exp_refuse(attr->pd->context, EINVAL,
-				   "ibv_exp_alloc_mkey_list_memory: comp_mask %#x, type %u, %u entries", attr->comp_mask,
-				   attr->mkey_list_type, attr->max_klm_list_size);
+				   "ibv_exp_alloc_mkey_list_memory: comp_mask %#x, type %u, %u entries: comp_mask must be 0, "
+				   "the type IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR (%d), and there must be an entry",
+				   attr->comp_mask, attr->mkey_list_type, attr->max_klm_list_size,
+				   IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR);
 		return NULL;
 	}
 	/* the entries are copied when the request is posted: the container only says how many there may be */

@@ -4,7 +4,7 @@ module functions
 use mpi_f08
 use, intrinsic :: iso_c_binding
 implicit none
-integer :: copies = 0, deletes = 0, errors = 0, last_error = 0, queries = 0, frees = 0, cancels = 0
+integer :: errors = 0, last_error = 0, queries = 0, frees = 0, cancels = 0
 type(MPI_Datatype) :: expected_type
 logical :: type_ok = .true.
 type(MPI_Comm) :: error_comm
@@ -29,26 +29,6 @@ subroutine right(invec, inoutvec, len, datatype)
    type(MPI_Datatype) :: datatype
    type_ok = type_ok .and. datatype == MPI_INTEGER .and. len > 0
    if (c_associated(invec, inoutvec)) type_ok = .false.
-end subroutine
-
-subroutine copy_attr(oldcomm, comm_keyval, extra_state, attribute_val_in, attribute_val_out, flag, ierror)
-   type(MPI_Comm) :: oldcomm
-   integer :: comm_keyval, ierror
-   integer(MPI_ADDRESS_KIND) :: extra_state, attribute_val_in, attribute_val_out
-   logical :: flag
-   copies = copies + 1
-   attribute_val_out = attribute_val_in + extra_state
-   flag = attribute_val_in < 5000000000_MPI_ADDRESS_KIND
-   ierror = MPI_SUCCESS
-end subroutine
-
-subroutine delete_attr(comm, comm_keyval, attribute_val, extra_state, ierror)
-   type(MPI_Comm) :: comm
-   integer :: comm_keyval, ierror
-   integer(MPI_ADDRESS_KIND) :: attribute_val, extra_state
-   deletes = deletes + 1
-   ierror = MPI_SUCCESS
-   if (attribute_val < 0) ierror = MPI_ERR_OTHER
 end subroutine
 
 subroutine type_copy(oldtype, type_keyval, extra_state, attribute_val_in, attribute_val_out, flag, ierror)
@@ -105,6 +85,7 @@ end module
 
 program callbacks
 use functions
+use attribute_functions
 use testing
 implicit none
 integer :: version, subversion, provided
@@ -168,6 +149,8 @@ subroutine attributes()
    integer :: ierror
    type(MPI_Comm) :: dup, second
    type(MPI_Datatype) :: type_dup
+   most_copied = 4999999999_MPI_ADDRESS_KIND
+   least_deleted = 0
    call MPI_Comm_create_keyval(copy_attr, delete_attr, key, 11_MPI_ADDRESS_KIND)
    call MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, inherited, 0_MPI_ADDRESS_KIND)
    call MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, nothing, 0_MPI_ADDRESS_KIND)

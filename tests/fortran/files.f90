@@ -16,12 +16,8 @@ subroutine convert(userbuf, datatype, count, filebuf, position, extra_state, ier
    integer(MPI_OFFSET_KIND) :: position
    integer(MPI_ADDRESS_KIND) :: extra_state
    integer, pointer :: user(:), file(:)
-   call c_f_pointer(userbuf, user, [int(position) + count])
-   call c_f_pointer(filebuf, file, [count])
-   file = not(user(position + 1:))
-   conversions = conversions + 1
-   ierror = MPI_SUCCESS
-   if (extra_state /= 4711) ierror = MPI_ERR_OTHER
+   call of_buffers(userbuf, filebuf, int(position), count, extra_state, user, file, ierror)
+   file = not(user)
 end subroutine
 
 subroutine convert_back(userbuf, datatype, count, filebuf, position, extra_state, ierror)
@@ -31,12 +27,22 @@ subroutine convert_back(userbuf, datatype, count, filebuf, position, extra_state
    integer(MPI_OFFSET_KIND) :: position
    integer(MPI_ADDRESS_KIND) :: extra_state
    integer, pointer :: user(:), file(:)
-   call c_f_pointer(userbuf, user, [int(position) + count])
+   call of_buffers(userbuf, filebuf, int(position), count, extra_state, user, file, ierror)
+   user = not(file)
+end subroutine
+
+! The `count` integers of a conversion: those from `position` on in the user's buffer, and the file's.
+subroutine of_buffers(userbuf, filebuf, position, count, extra_state, user, file, ierror)
+   type(c_ptr), intent(in) :: userbuf, filebuf
+   integer, intent(in) :: position, count
+   integer(MPI_ADDRESS_KIND), intent(in) :: extra_state
+   integer, pointer, intent(out) :: user(:), file(:)
+   integer, intent(out) :: ierror
+   call c_f_pointer(userbuf, user, [position + count])
+   user => user(position + 1:)
    call c_f_pointer(filebuf, file, [count])
-   user(position + 1:) = not(file)
    conversions = conversions + 1
-   ierror = MPI_SUCCESS
-   if (extra_state /= 4711) ierror = MPI_ERR_OTHER
+   ierror = merge(MPI_SUCCESS, MPI_ERR_OTHER, extra_state == 4711)
 end subroutine
 
 subroutine extent_of(datatype, extent, extra_state, ierror)

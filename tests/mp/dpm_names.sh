@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Published names (dpm_spawn.c): within a job, and between two heddleruns of a user; what stays of one that is killed; other users.
+# Published names (dpm_names.c): within a job, and between two heddleruns of a user; what stays of one that is killed; other users.
 . "$(dirname "$0")/launcher_lib.sh"
-prog=$PWD/tests/mp/dpm_spawn
+prog=$PWD/tests/mp/dpm_names
 name=dpm-test-$$
 store=/tmp/heddle-names-$(id -u)
 mine() { grep -qs "$name" "$store"*/*; }

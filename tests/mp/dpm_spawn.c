@@ -3,51 +3,16 @@
  * Spawned processes, parents and children in one program: dpm_spawn CASE [arguments]. The children are this program with CASE
  * "child" and the name of their part. dpm_spawn.sh has each case's expected output and exit code.
  */
+#include "dpm_test.h"
+
 #include <dirent.h>
 #include <limits.h>
-#include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-static int me, np, failed;
 static const char *self;
-static MPI_Comm parent;
-
-#define CHECK(cond) \
-	do { \
-		if (!(cond)) { \
-			fprintf(stderr, "%s:%d: rank %d%s: not so: %s\n", __FILE__, __LINE__, me, \
-				parent == MPI_COMM_NULL ? "" : " of the children", #cond); \
-			failed = 1; \
-		} \
-	} while (0)
-
-static int class_of(int rc)
-{
-	int class = MPI_SUCCESS;
-
-	MPI_Error_class(rc, &class);
-	return class;
-}
-
-static int says(int rc, const char *text)
-{
-	char string[MPI_MAX_ERROR_STRING];
-	int n;
-
-	MPI_Error_string(rc, string, &n);
-	if (strstr(string, text))
-		return 1;
-	fprintf(stderr, "the error is: %s\n", string);
-	return 0;
-}
 
 static MPI_Info info_of(const char *key, const char *value)
 {
@@ -73,104 +38,6 @@ static MPI_Comm children(int n, char *what, MPI_Info info, MPI_Comm comm, int ro
 	MPI_Comm_remote_size(inter, &size);
 	CHECK(size == n);
 	return inter;
-}
-
-/* ---- what is done together ------------------------------------------------------------------------------ */
-
-/* Every collective on a communicator of parents and children, with data that are checked. */
-static void collectives(MPI_Comm all)
-{
-	enum { MOST = 16, LARGE = 40000 };
-	int n, r, in[MOST * 4], out[MOST * 4], counts[MOST], displs[MOST], v;
-	MPI_Datatype types[MOST];
-	double *a, *b;
-	MPI_Request req;
-
-	MPI_Comm_size(all, &n);
-	MPI_Comm_rank(all, &r);
-	if (n > MOST)
-		MPI_Abort(all, 2);
-	MPI_Barrier(all);
-	for (int root = 0; root < n; root++) {
-		v = r == root ? root + 7 : -1;
-		MPI_Bcast(&v, 1, MPI_INT, root, all);
-		CHECK(v == root + 7);
-		MPI_Gather(&r, 1, MPI_INT, in, 1, MPI_INT, root, all);
-		for (int i = 0; r == root && i < n; i++)
-			CHECK(in[i] == i);
-		for (int i = 0; i < n; i++)
-			out[i] = 100 * root + i;
-		MPI_Scatter(out, 1, MPI_INT, &v, 1, MPI_INT, root, all);
-		CHECK(v == 100 * root + r);
-		MPI_Reduce(&r, &v, 1, MPI_INT, MPI_SUM, root, all);
-		CHECK(r != root || v == n * (n - 1) / 2);
-	}
-	for (int i = 0; i < n; i++) {
-		counts[i] = i % 3;
-		displs[i] = 2 * i;
-		types[i] = MPI_INT;
-	}
-	for (int i = 0; i < 2 * n; i++)
-		out[i] = 1000 * r + i;
-	memset(in, -1, sizeof(in));
-	MPI_Allgatherv(out, counts[r], MPI_INT, in, counts, displs, MPI_INT, all);
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < counts[i]; k++)
-			CHECK(in[2 * i + k] == 1000 * i + k);
-	MPI_Gatherv(out, counts[r], MPI_INT, in, counts, displs, MPI_INT, n - 1, all);
-	MPI_Scatterv(out, counts, displs, MPI_INT, in, counts[r], MPI_INT, n - 1, all);
-	for (int k = 0; k < counts[r]; k++)
-		CHECK(in[k] == 1000 * (n - 1) + 2 * r + k);
-	MPI_Allgather(&r, 1, MPI_INT, in, 1, MPI_INT, all);
-	for (int i = 0; i < n; i++)
-		CHECK(in[i] == i);
-	for (int i = 0; i < n; i++)
-		out[i] = 10 * r + i;
-	MPI_Alltoall(out, 1, MPI_INT, in, 1, MPI_INT, all);
-	for (int i = 0; i < n; i++)
-		CHECK(in[i] == 10 * i + r);
-	for (int i = 0; i < n; i++)
-		counts[i] = (i + r) % 3;
-	for (int i = 0; i < 2 * n; i++)
-		out[i] = 1000 * r + i;
-	memset(in, -1, sizeof(in));
-	MPI_Alltoallv(out, counts, displs, MPI_INT, in, counts, displs, MPI_INT, all);
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < counts[i]; k++)
-			CHECK(in[2 * i + k] == 1000 * i + 2 * r + k);
-	for (int i = 0; i < n; i++)
-		displs[i] *= (int)sizeof(int);
-	memset(in, -1, sizeof(in));
-	MPI_Alltoallw(out, counts, displs, types, in, counts, displs, types, all);
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < counts[i]; k++)
-			CHECK(in[2 * i + k] == 1000 * i + 2 * r + k);
-	MPI_Scan(&r, &v, 1, MPI_INT, MPI_SUM, all);
-	CHECK(v == r * (r + 1) / 2);
-	v = 0;
-	MPI_Exscan(&r, &v, 1, MPI_INT, MPI_SUM, all);
-	CHECK(v == (r ? r * (r - 1) / 2 : 0));
-	for (int i = 0; i < n; i++)
-		out[i] = r + i;
-	MPI_Reduce_scatter_block(out, &v, 1, MPI_INT, MPI_SUM, all);
-	CHECK(v == n * (n - 1) / 2 + n * r);
-	for (int i = 0; i < n; i++)
-		counts[i] = 1;
-	MPI_Reduce_scatter(out, &v, counts, MPI_INT, MPI_MAX, all);
-	CHECK(v == n - 1 + r);
-	MPI_Iallreduce(&r, &v, 1, MPI_INT, MPI_MAX, all, &req);
-	MPI_Wait(&req, MPI_STATUS_IGNORE);
-	CHECK(v == n - 1);
-	MPI_Ibarrier(all, &req);
-	MPI_Wait(&req, MPI_STATUS_IGNORE);
-	a = malloc(2 * LARGE * sizeof(*a));
-	b = a + LARGE;
-	for (int i = 0; i < LARGE; i++)
-		a[i] = r + i;
-	MPI_Allreduce(a, b, LARGE, MPI_DOUBLE, MPI_SUM, all);
-	for (int i = 0; i < LARGE; i += 999)
-		CHECK(b[i] == n * (n - 1) / 2.0 + (double)n * i);
-	free(a);
 }
 
 /* With --on-death=continue: the last rank of `all` is killed between two collectives, and each other rank gets an error from
@@ -201,30 +68,6 @@ static void until_death(MPI_Comm all)
 	CHECK(class_of(rc) == MPI_ERR_PROC_ABORTED);
 	CHECK(class_of(MPI_Allreduce(a, b, LARGE, MPI_DOUBLE, MPI_SUM, all)) == MPI_ERR_PROC_ABORTED);
 	CHECK(class_of(MPI_Barrier(all)) == MPI_ERR_PROC_ABORTED);
-}
-
-static void talk(MPI_Comm inter)
-{
-	int n, v, mine;
-
-	MPI_Comm_rank(inter, &mine);
-	MPI_Comm_remote_size(inter, &n);
-	for (int r = 0; r < n; r++)
-		MPI_Sendrecv(&mine, 1, MPI_INT, r, 3, &v, 1, MPI_INT, r, 3, inter, MPI_STATUS_IGNORE);
-	for (int i = 0; i < 2; i++)
-		MPI_Barrier(inter);
-	CHECK(v == n - 1);
-}
-
-static void together(MPI_Comm *inter, int high)
-{
-	MPI_Comm all;
-
-	talk(*inter);
-	MPI_Intercomm_merge(*inter, high, &all);
-	collectives(all);
-	MPI_Comm_disconnect(&all);
-	MPI_Comm_disconnect(inter);
 }
 
 /* ---- children ------------------------------------------------------------------------------------------- */
@@ -837,147 +680,6 @@ static void case_lingers(void)
 	CHECK(of_launcher() <= np + 1);
 }
 
-/* ---- published names ------------------------------------------------------------------------------------ */
-
-static void case_publish(const char *name)
-{
-	char port[MPI_MAX_PORT_NAME], found[MPI_MAX_PORT_NAME], odd[] = "a name % with\nodd\tcharacters \xc3\xa4";
-	int rc;
-
-	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-	if (!me) {
-		MPI_Open_port(MPI_INFO_NULL, port);
-		rc = MPI_Lookup_name(name, MPI_INFO_NULL, found);
-		CHECK(class_of(rc) == MPI_ERR_NAME && says(rc, "is not published"));
-		CHECK(class_of(MPI_Unpublish_name(name, MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
-		CHECK(!MPI_Publish_name(name, MPI_INFO_NULL, port));
-		rc = MPI_Publish_name(name, MPI_INFO_NULL, "another");
-		CHECK(class_of(rc) == MPI_ERR_SERVICE && says(rc, "already"));
-		CHECK(!MPI_Publish_name(odd, MPI_INFO_NULL, "x y"));
-		CHECK(!MPI_Lookup_name(odd, MPI_INFO_NULL, found) && !strcmp(found, "x y"));
-		CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, port));
-		CHECK(!MPI_Unpublish_name(odd, MPI_INFO_NULL, "x y"));
-		CHECK(class_of(MPI_Publish_name("", MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
-	}
-	MPI_Bcast(port, sizeof(port), MPI_CHAR, 0, MPI_COMM_WORLD);
-	CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, port));
-	MPI_Barrier(MPI_COMM_WORLD);
-	if (!me) {
-		CHECK(!MPI_Unpublish_name(name, MPI_INFO_NULL, port));
-		CHECK(class_of(MPI_Unpublish_name(name, MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
-		CHECK(class_of(MPI_Lookup_name(name, MPI_INFO_NULL, found)) == MPI_ERR_NAME);
-		MPI_Close_port(port);
-	}
-}
-
-/* Two heddleruns in one fabric: one publishes and accepts, the other one looks the name up and connects. */
-static void case_serve(const char *name)
-{
-	char port[MPI_MAX_PORT_NAME] = "";
-	MPI_Comm inter;
-
-	if (!me) {
-		MPI_Open_port(MPI_INFO_NULL, port);
-		MPI_Publish_name(name, MPI_INFO_NULL, port);
-	}
-	MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
-	together(&inter, 0);
-	if (!me) {
-		CHECK(!MPI_Unpublish_name(name, MPI_INFO_NULL, port));
-		MPI_Close_port(port);
-	}
-}
-
-static void case_visit(const char *name)
-{
-	char port[MPI_MAX_PORT_NAME] = "";
-	MPI_Comm inter;
-	int rc = MPI_ERR_NAME;
-
-	if (!me) {
-		MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-		for (int i = 0; i < 1000 && rc; i++) {
-			rc = MPI_Lookup_name(name, MPI_INFO_NULL, port);
-			if (rc)
-				usleep(10000);
-		}
-		CHECK(!rc);
-		rc = MPI_Publish_name(name, MPI_INFO_NULL, "mine");
-		CHECK(class_of(rc) == MPI_ERR_SERVICE);
-		rc = MPI_Unpublish_name(name, MPI_INFO_NULL, port);
-		CHECK(class_of(rc) == MPI_ERR_SERVICE && says(rc, "another heddlerun"));
-	}
-	MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
-	together(&inter, 1);
-}
-
-/* The launcher's file of names cannot grow for a while, as on a full disk: names that were published stay. The
- * launcher must ignore SIGXFSZ. */
-static void case_full(const char *name)
-{
-	struct rlimit old, full = { 0, RLIM_INFINITY };
-	char long_name[200], found[MPI_MAX_PORT_NAME];
-	int rc;
-
-	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-	snprintf(long_name, sizeof(long_name), "%s-2", name);
-	CHECK(!MPI_Publish_name(name, MPI_INFO_NULL, "first"));
-	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, NULL, &old));
-	full.rlim_max = old.rlim_max;
-	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, &full, NULL));
-	rc = MPI_Publish_name(long_name, MPI_INFO_NULL, "second");
-	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, &old, NULL));
-	CHECK(class_of(rc) == MPI_ERR_SERVICE);
-	CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, "first"));
-	CHECK(class_of(MPI_Lookup_name(long_name, MPI_INFO_NULL, found)) == MPI_ERR_NAME);
-	CHECK(!MPI_Publish_name(long_name, MPI_INFO_NULL, "second"));
-	CHECK(!MPI_Lookup_name(long_name, MPI_INFO_NULL, found) && !strcmp(found, "second"));
-	CHECK(!MPI_Unpublish_name(name, MPI_INFO_NULL, "first"));
-	CHECK(!MPI_Lookup_name(long_name, MPI_INFO_NULL, found) && !strcmp(found, "second"));
-	CHECK(!MPI_Unpublish_name(long_name, MPI_INFO_NULL, "second"));
-}
-
-/* The same in another fabric: the error comes at once, and names the variable. */
-static void case_visit_apart(const char *name)
-{
-	char port[MPI_MAX_PORT_NAME] = "";
-	MPI_Comm inter = MPI_COMM_WORLD;
-	int rc = MPI_ERR_NAME;
-
-	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	for (int i = 0; !me && i < 1000 && rc; i++) {
-		rc = MPI_Lookup_name(name, MPI_INFO_NULL, port);
-		if (rc)
-			usleep(10000);
-	}
-	for (int i = 0; i < 2; i++) {
-		rc = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
-		CHECK(class_of(rc) == MPI_ERR_PORT && (me || says(rc, "SHCA_FABRIC=NAME")));
-		CHECK(inter == MPI_COMM_NULL);
-	}
-}
-
-/* Publishes, says so, and waits to be killed; or looks up once. */
-static void case_hold(const char *name)
-{
-	CHECK(!MPI_Publish_name(name, MPI_INFO_NULL, "held"));
-	printf("published\n");
-	fflush(stdout);
-	for (;;)
-		pause();
-}
-
-static void case_look(const char *name)
-{
-	char port[MPI_MAX_PORT_NAME] = "-";
-	int rc;
-
-	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-	rc = MPI_Lookup_name(name, MPI_INFO_NULL, port);
-	printf("%s\n", !rc ? port : class_of(rc) == MPI_ERR_NAME ? "none" : "error");
-}
-
 /* ---- without a launcher --------------------------------------------------------------------------------- */
 
 static void case_singleton(void)
@@ -1033,20 +735,6 @@ int main(int argc, char **argv)
 		case_ends(argv[2]);
 	else if (!strcmp(what, "lingers"))
 		case_lingers();
-	else if (!strcmp(what, "publish"))
-		case_publish(argv[2]);
-	else if (!strcmp(what, "serve"))
-		case_serve(argv[2]);
-	else if (!strcmp(what, "visit"))
-		case_visit(argv[2]);
-	else if (!strcmp(what, "visit_apart"))
-		case_visit_apart(argv[2]);
-	else if (!strcmp(what, "full"))
-		case_full(argv[2]);
-	else if (!strcmp(what, "hold"))
-		case_hold(argv[2]);
-	else if (!strcmp(what, "look"))
-		case_look(argv[2]);
 	else if (!strcmp(what, "singleton"))
 		case_singleton();
 	MPI_Finalize();

@@ -31,7 +31,7 @@ tests_mp_io_death_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/io.sh tests/mp/io_death.sh tests/mp/io_full.sh
 EXTRA_DIST += tests/mp/io.sh tests/mp/io_death.sh tests/mp/io_full.sh
 # The chapters on files and dynamic processes, from the text of the standard.
-io_standard_sources = tests/mp/io_standard.h tests/mp/io_standard_kinds.h tests/mp/mpi_test.h
+io_standard_sources = tests/mp/io_standard.h tests/mp/io_standard_kinds.h tests/mp/io_test.h tests/mp/mpi_test.h
 check_PROGRAMS += tests/mp/io_standard_manage tests/mp/io_standard_views tests/mp/io_standard_access tests/mp/io_standard_datarep
 check_PROGRAMS += tests/mp/io_standard_beside tests/mp/dpm_standard
 tests_mp_io_standard_manage_SOURCES = tests/mp/io_standard_manage.c $(io_standard_sources)
@@ -49,7 +49,7 @@ tests_mp_io_standard_datarep_LDFLAGS = $(NOWRAP)
 tests_mp_io_standard_beside_SOURCES = tests/mp/io_standard_beside.c $(io_standard_sources)
 tests_mp_io_standard_beside_LDADD = libheddle.la
 tests_mp_io_standard_beside_LDFLAGS = $(NOWRAP) -pthread
-tests_mp_dpm_standard_SOURCES = tests/mp/dpm_standard.c tests/mp/io_standard.h tests/mp/mpi_test.h
+tests_mp_dpm_standard_SOURCES = tests/mp/dpm_standard.c tests/mp/io_standard.h tests/mp/io_test.h tests/mp/mpi_test.h
 tests_mp_dpm_standard_LDADD = libheddle.la
 tests_mp_dpm_standard_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/io_standard.sh

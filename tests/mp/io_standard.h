@@ -9,7 +9,8 @@
 #ifndef IO_STANDARD_H
 #define IO_STANDARD_H
 
-#include "mpi_test.h"
+#define IO_WRONG is_wrong
+#include "io_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,23 +40,6 @@ static inline void is_wrong(int line, const char *fmt, ...)
 	fprintf(stderr, "%s, line %d, rank %d of %d: %s\n", case_name, line, me, np, text);
 }
 
-static inline int class_of(int code)
-{
-	int class = -1;
-
-	MPI_Error_class(code, &class);
-	return class;
-}
-
-static inline const char *error_text(int code)
-{
-	static char text[MPI_MAX_ERROR_STRING + 1];
-	int len;
-
-	MPI_Error_string(code, text, &len);
-	return text;
-}
-
 #define IS(a, b)                                                                                                               \
 	do {                                                                                                                   \
 		long long a_ = (long long)(a), b_ = (long long)(b);                                                            \
@@ -67,27 +51,6 @@ static inline const char *error_text(int code)
 		if (!(cond))                                                                                                   \
 			is_wrong(__LINE__, "not so: %s", #cond);                                                               \
 	} while (0)
-#define WORKS(call)                                                                                                            \
-	do {                                                                                                                   \
-		int rc_ = (call);                                                                                              \
-		if (rc_ != MPI_SUCCESS)                                                                                        \
-			is_wrong(__LINE__, "%s: %s", #call, error_text(rc_));                                                  \
-	} while (0)
-#define FAILS(call, class)                                                                                                     \
-	do {                                                                                                                   \
-		int rc_ = (call);                                                                                              \
-		if (class_of(rc_) != (class))                                                                                  \
-			is_wrong(__LINE__, "%s: class %d (%s), not %s", #call, class_of(rc_), error_text(rc_), #class);        \
-	} while (0)
-/* The call fails with one of two classes, where the standard names none. */
-#define FAILS_OR(call, class, other)                                                                                           \
-	do {                                                                                                                   \
-		int rc_ = (call);                                                                                              \
-		if (class_of(rc_) != (class) && class_of(rc_) != (other))                                                      \
-			is_wrong(__LINE__, "%s: class %d (%s), neither %s nor %s", #call, class_of(rc_), error_text(rc_),      \
-				 #class, #other);                                                                              \
-	} while (0)
-
 static inline void all_here(void)
 {
 	MPI_Barrier(sync_comm);

@@ -146,9 +146,12 @@ tests_mp_tools_mpit_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/tools.sh
 EXTRA_DIST += tests/mp/tools.sh tests/mp/tools_pmpi.c examples/mpit_report.c
 # Spawned processes, published names.
-check_PROGRAMS += tests/mp/dpm_spawn
-tests_mp_dpm_spawn_SOURCES = tests/mp/dpm_spawn.c
+check_PROGRAMS += tests/mp/dpm_spawn tests/mp/dpm_names
+tests_mp_dpm_spawn_SOURCES = tests/mp/dpm_spawn.c tests/mp/dpm_test.h
 tests_mp_dpm_spawn_LDADD = libheddle.la
 tests_mp_dpm_spawn_LDFLAGS = $(NOWRAP) -pthread
+tests_mp_dpm_names_SOURCES = tests/mp/dpm_names.c tests/mp/dpm_test.h
+tests_mp_dpm_names_LDADD = libheddle.la
+tests_mp_dpm_names_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/dpm_spawn.sh tests/mp/dpm_names.sh
 EXTRA_DIST += tests/mp/dpm_spawn.sh tests/mp/dpm_names.sh

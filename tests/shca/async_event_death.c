@@ -12,13 +12,6 @@
 
 #include "hold.h"
 
-void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
-{
-	(void)qp;
-	(void)op;
-	hold_here(&hold, thr, name);
-}
-
 static struct ibv_cq *cq, *its;
 static struct ibv_qp *from, *to;	/* a's, managed; c's, in RTR */
 

@@ -15,14 +15,6 @@
 
 #include "hold.h"
 
-void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
-{
-	(void)qp;
-	(void)op;
-	hold_here(&hold, thr, name);
-	hold_here(&second, thr, name);
-}
-
 /* ---- the stage ------------------------------------------------------------------------------------------------------- */
 
 static struct ibv_qp *out, *in;		/* a's, which sends; c's handle of the one that answers it, */

@@ -8,22 +8,8 @@
  *     cq_resize [CASE]
  */
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "hold.h"
-
-void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
-{
-	(void)qp;
-	(void)op;
-	hold_here(&hold, thr, name);
-	hold_here(&second, thr, name);
-}
+#include "resize.h"
 
 /* ---- virtual processes, held ------------------------------------------------------------------------------------------ */
 
@@ -109,23 +95,10 @@ static void *resizes(void *arg)
 	return NULL;
 }
 
-/* The points of a resize, and whether the resizer has the consumer's lock there. */
-static const struct {
-	const char *at;
-	bool locked;
-} points[] = {{"cq-move-written", true}, {"cq-move-begun", true}, {"cq-settle", true},       {"cq-settled", true},
-	      {"cq-move-copied", false}, {"cq-move-half", false}, {"cq-move-sealed", false}, {"cq-moved", false}};
-
-/* Runs f in a process of its own. */
-static void apart(void (*f)(void))
-{
-	int status;
-	pid_t pid = rig_child(f);
-
-	CHECK(waitpid(pid, &status, 0) == pid);
-	if (status)
-		FAIL("status %#x", status);
-}
+static const struct resize_point points[] = {
+	{"cq-move-written", true}, {"cq-move-begun", true}, {"cq-settle", true}, {"cq-settled", true},
+	{"cq-move-copied", false}, {"cq-move-half", false}, {"cq-move-sealed", false}, {"cq-moved", false},
+};
 
 static struct turn {
 	int from, to, answer;
@@ -144,11 +117,7 @@ static void held_at_point(void)
 	a_polls(3);
 	b_sends(n->before);
 	to_size = n->to;
-	hold_at(&a, points[n->point].at);
-	pthread_t t = begin(resizes, NULL);
-	for (int i = 0; !atomic_load(&hold.held); i++, rig_nap())
-		if (i > 20000)
-			FAIL("nobody comes to %s", points[n->point].at);
+	pthread_t t = begin_held(resizes, &a, points[n->point].at, 0);
 	b_sends(during);
 	if (!points[n->point].locked) {
 		a_polls(n->before + during);
@@ -325,25 +294,8 @@ static void overruns(void)
 
 /* ---- processes --------------------------------------------------------------------------------------------------------- */
 
-#define PRODUCERS 3
 #define MESSAGES 6000u
 #define WINDOW 24u			/* messages of a producer under way */
-static struct shared {
-	char fabric[64];
-	uint32_t qpn[PRODUCERS][2];
-	_Atomic uint32_t owner_made, producers_made, connected;
-	_Atomic uint32_t allowed[PRODUCERS];	/* messages that may be sent */
-	_Atomic uint32_t failed;		/* producers that have seen the owner's death */
-	_Atomic uint32_t resized;
-} *sh;
-static int me;
-
-static void map_shared(void)
-{
-	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(sh != MAP_FAILED);
-	snprintf(sh->fabric, sizeof(sh->fabric), "cq_resize.%d", (int)getpid());
-}
 
 /* Sends numbered messages as they are allowed; ends when the owner is dead. */
 static void producer(void)
@@ -355,13 +307,7 @@ static void producer(void)
 	rig_join(&r, sh->fabric);
 	struct ibv_cq *own = rig_cq(&r, 64, NULL);
 	struct ibv_qp *qp = end_of(&r, own, own);
-	sh->qpn[me][1] = qp->qp_num;
-	atomic_fetch_add(&sh->producers_made, 1);
-	rig_await(&sh->owner_made, 1);
-	struct rig_path p = {.dest_qpn = sh->qpn[me][0], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-	rig_rtr(qp, &p);
-	rig_rts(qp, &p);
-	atomic_fetch_add(&sh->connected, 1);
+	peer_connects(qp);
 	for (;;) {
 		if (n < atomic_load(&sh->allowed[me]) && n - done < 32) {
 			struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = n++,
@@ -382,45 +328,33 @@ static void producer(void)
 	_exit(0);
 }
 
-static pid_t pids[PRODUCERS];
-static struct ibv_qp *ends[PRODUCERS];
-
 static void owner_connects(struct rig *r)
 {
 	rig_join(r, sh->fabric);
-	cq = rig_cq(r, PRODUCERS * WINDOW, NULL);
-	for (int i = 0; i < PRODUCERS; i++) {
+	cq = rig_cq(r, PEERS * WINDOW, NULL);
+	for (int i = 0; i < PEERS; i++) {
 		ends[i] = end_of(r, rig_cq(r, 8, NULL), cq);
-		sh->qpn[i][0] = ends[i]->qp_num;
-	}
-	rig_await(&sh->producers_made, PRODUCERS);
-	for (int i = 0; i < PRODUCERS; i++) {
-		struct rig_path p = {
-			.dest_qpn = sh->qpn[i][1], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		receives(ends[i], WINDOW);
-		rig_rtr(ends[i], &p);
-		rig_rts(ends[i], &p);
 	}
-	atomic_store(&sh->owner_made, 1);
-	rig_await(&sh->connected, PRODUCERS);
+	connect_ends();
 }
 
 /* The owner resizes and polls by turns. `dies`: producer 0 is killed in the middle. */
 static void produce(bool dies)
 {
 	uint64_t rng = 88172645463325252ull;
-	uint32_t next[PRODUCERS] = {0}, flushed = 0, total = 0, turns = 0;
+	uint32_t next[PEERS] = {0}, flushed = 0, total = 0, turns = 0;
 	bool killed = false;
 	struct rig r;
 	struct ibv_wc wc[8];
 
 	owner_connects(&r);
-	for (int i = 0; i < PRODUCERS; i++)
+	for (int i = 0; i < PEERS; i++)
 		atomic_store(&sh->allowed[i], WINDOW);
-	while (total < PRODUCERS * MESSAGES - (killed ? MESSAGES - next[0] : 0) || (killed && flushed < WINDOW)) {
+	while (total < PEERS * MESSAGES - (killed ? MESSAGES - next[0] : 0) || (killed && flushed < WINDOW)) {
 		if (turns++ % 16 == 0) {
 			int size = 1 << (3 + rig_below(&rng, 8));
-			int rc = shca_resize_cq(cq, size < (int)(PRODUCERS * WINDOW) ? (int)(PRODUCERS * WINDOW) : size);
+			int rc = shca_resize_cq(cq, size < (int)(PEERS * WINDOW) ? (int)(PEERS * WINDOW) : size);
 			if (rc && rc != EINVAL)
 				FAIL("resize to %d: %s", size, strerror(rc));
 			atomic_fetch_add(&sh->resized, 1);
@@ -430,14 +364,12 @@ static void produce(bool dies)
 		if (!n)
 			rig_nap();
 		for (int i = 0; i < n; i++) {
-			int k = 0;
-			while (k < PRODUCERS && wc[i].wr_id != ends[k]->qp_num)
-				k++;
+			int k = peer_of((uint32_t)wc[i].wr_id);
 			if (killed && !k && wc[i].status == IBV_WC_WR_FLUSH_ERR) {
 				flushed++;
 				continue;
 			}
-			if (k == PRODUCERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k])
+			if (k == PEERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k])
 				FAIL("producer %d: message %u in place of %u: %s", k, wc[i].imm_data, next[k],
 				     ibv_wc_status_str(wc[i].status));
 			next[k]++;
@@ -454,30 +386,23 @@ static void produce(bool dies)
 			CHECK(!kill(pids[0], SIGKILL));
 		}
 	}
-	for (int i = 0; i < PRODUCERS; i++)
+	for (int i = 0; i < PEERS; i++)
 		atomic_store(&sh->allowed[i], UINT32_MAX / 2);
 	CHECK(!shca_poll_cq(cq, 1, wc) && !shca_cq_in_error(shca_user_cq_of(cq)->sh));
-	for (int i = 0; i < PRODUCERS; i++)
+	for (int i = 0; i < PEERS; i++)
 		CHECK(!shca_destroy_qp(ends[i]));
 	CHECK(!shca_destroy_cq(cq));
 }
 
-static void start_producers(void)
-{
-	map_shared();
-	for (me = 0; me < PRODUCERS; me++)
-		pids[me] = rig_child(producer);
-}
-
 static void many(void)
 {
-	start_producers();
+	start_peers("cq_resize", producer);
 	produce(false);
 }
 
 static void producer_dies(void)
 {
-	start_producers();
+	start_peers("cq_resize", producer);
 	produce(true);
 }
 
@@ -488,13 +413,13 @@ static void resizing_owner(void)
 	struct ibv_wc wc;
 
 	owner_connects(&r);
-	for (int i = 0; i < PRODUCERS; i++)
+	for (int i = 0; i < PEERS; i++)
 		atomic_store(&sh->allowed[i], WINDOW);
 	for (uint32_t n = 0;; n++) {
 		CHECK(!shca_resize_cq(cq, n & 1 ? 128 : 1024));
 		atomic_fetch_add(&sh->resized, 1);
 		while (shca_poll_cq(cq, 1, &wc) == 1)
-			for (int i = 0; i < PRODUCERS; i++)
+			for (int i = 0; i < PEERS; i++)
 				if (wc.wr_id == ends[i]->qp_num) {
 					receives(ends[i], 1);
 					atomic_fetch_add(&sh->allowed[i], 1);
@@ -506,19 +431,12 @@ static void resizing_owner(void)
 static void owner_dies(void)
 {
 	for (uint32_t round = 1; round <= 4; round++) {
-		int status;
-		start_producers();
-		pid_t owner = rig_child(resizing_owner);
-		rig_await(&sh->resized, 50 * round);
-		for (uint32_t i = 0; i < 7 * round; i++)
-			sched_yield();
-		CHECK(!kill(owner, SIGKILL) && waitpid(owner, &status, 0) == owner);
+		start_peers("cq_resize", producer);
+		kill_owner(resizing_owner, 50 * round, 7 * round);
 		/* so that each has a request under way */
-		for (int i = 0; i < PRODUCERS; i++)
+		for (int i = 0; i < PEERS; i++)
 			atomic_fetch_add(&sh->allowed[i], WINDOW);
-		for (int i = 0; i < PRODUCERS; i++)
-			CHECK(waitpid(pids[i], &status, 0) == pids[i] && !status);
-		CHECK(atomic_load(&sh->failed) == PRODUCERS);
+		peers_have_failed();
 	}
 }
 

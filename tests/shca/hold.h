@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Three virtual processes of one fabric, and threads of them that are held at one point of the engine. For tests of one source
- * file, whose shca_failpoint calls hold_here.
+ * file. A test that does more at a failpoint defines HOLD_OWN_FAILPOINT, and shca_failpoint, which calls hold_here.
  */
 #ifndef TESTS_SHCA_HOLD_H
 #define TESTS_SHCA_HOLD_H
@@ -26,6 +26,16 @@ static inline void hold_here(struct hold *h, const struct shca_thread *thr, cons
 	while (thr->m == atomic_load(&h->m))
 		rig_nap();
 }
+
+#ifndef HOLD_OWN_FAILPOINT
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
+{
+	(void)qp;
+	(void)op;
+	hold_here(&hold, thr, name);
+	hold_here(&second, thr, name);
+}
+#endif
 
 static inline void hold_one_at(struct hold *h, const struct rig *r, const char *at)
 {

@@ -219,13 +219,13 @@ tests_shca_interleavings_LDFLAGS = $(NOWRAP)
 
 check_PROGRAMS += tests/shca/srq_resize
 TESTS += tests/shca/srq_resize
-tests_shca_srq_resize_SOURCES = tests/shca/srq_resize.c tests/shca/hold.h $(shca_rig)
+tests_shca_srq_resize_SOURCES = tests/shca/srq_resize.c tests/shca/hold.h tests/shca/resize.h $(shca_rig)
 tests_shca_srq_resize_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_srq_resize_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_srq_resize_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/shca/cq_resize
 TESTS += tests/shca/cq_resize
-tests_shca_cq_resize_SOURCES = tests/shca/cq_resize.c $(shca_rig)
+tests_shca_cq_resize_SOURCES = tests/shca/cq_resize.c tests/shca/hold.h tests/shca/resize.h $(shca_rig)
 tests_shca_cq_resize_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_cq_resize_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_cq_resize_LDFLAGS = $(NOWRAP)

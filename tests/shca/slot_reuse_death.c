@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define HOLD_OWN_FAILPOINT
 #include "hold.h"
 
 static const struct shca_qp *_Atomic timed;	/* the thread that sets a timer for this queue stops behind "timer-set" */

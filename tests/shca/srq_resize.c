@@ -9,23 +9,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "hold.h"
-
-void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
-{
-	(void)qp;
-	(void)op;
-	hold_here(&hold, thr, name);
-	hold_here(&second, thr, name);
-}
+#include "resize.h"
 
 #define BYTES 24u			/* of a message: its sender, its number, and what follows from both */
 static void write_message(void *to, uint32_t from, uint32_t n)
@@ -206,23 +192,10 @@ static void *resizes(void *arg)
 	return NULL;
 }
 
-/* Runs f in a process of its own. */
-static void apart(void (*f)(void))
-{
-	int status;
-	pid_t pid = rig_child(f);
-
-	CHECK(waitpid(pid, &status, 0) == pid);
-	if (status)
-		FAIL("status %#x", status);
-}
-
-/* The points of a resize, and whether the resizer has the owner's lock there. */
-static const struct {
-	const char *at;
-	bool locked;
-} points[] = {{"rq-move-written", true}, {"rq-move-begun", true}, {"rq-move-coming", true}, {"rq-move-one", true},
-	      {"rq-move-copied", false}, {"rq-move-closed", false}, {"rq-move-half", false}, {"rq-moved", false}};
+static const struct resize_point points[] = {
+	{"rq-move-written", true}, {"rq-move-begun", true}, {"rq-move-coming", true}, {"rq-move-one", true},
+	{"rq-move-copied", false}, {"rq-move-closed", false}, {"rq-move-half", false}, {"rq-moved", false},
+};
 
 static struct turn {
 	uint32_t from, to, before, posts, during;
@@ -244,12 +217,7 @@ static void held_at_point(void)
 	a_posts(n->posts);
 	b_sends(n->before);
 	to_size = n->to;
-	hold_at(&a, points[n->point].at);
-	hold.after = n->after;
-	pthread_t t = begin(resizes, NULL);
-	for (int i = 0; !atomic_load(&hold.held); i++, rig_nap())
-		if (i > 20000)
-			FAIL("nobody comes to %s", points[n->point].at);
+	pthread_t t = begin_held(resizes, &a, points[n->point].at, n->after);
 	b_sends(n->during);
 	if (!points[n->point].locked) {
 		a_polls_all();
@@ -561,12 +529,12 @@ static void comes_back_moved(void)
 	pthread_t t = begin(resizes, NULL);
 	rig_await(&hold.held, 1);
 	struct shca_thread *thr = shca_thread_get(c.m);
-	struct shca_rq *sh = shca_user_srq_of(srq)->rq.sh, *in = sh;
+	struct shca_rq *ring = shca_user_srq_of(srq)->rq.sh, *in = ring;
 	shca_enter(thr);
-	uint64_t pos = atomic_load(&sh->head);
-	CHECK(shca_rq_take(thr, sh, at_c->qp_num, NULL) == -1 && shca_rq_take_moved(thr, &in, -1, at_c->qp_num, NULL) == 0 &&
-	      in != sh);
-	CHECK(shca_rq_taken_at(thr, sh, 0, pos, at_c->qp_num) == in);
+	uint64_t pos = atomic_load(&ring->head);
+	CHECK(shca_rq_take(thr, ring, at_c->qp_num, NULL) == -1 && shca_rq_take_moved(thr, &in, -1, at_c->qp_num, NULL) == 0 &&
+	      in != ring);
+	CHECK(shca_rq_taken_at(thr, ring, 0, pos, at_c->qp_num) == in);
 	shca_rq_return(thr, in, 0, pos, at_c->qp_num);
 	shca_leave(thr);
 	let_go();
@@ -689,22 +657,8 @@ static void xrc(void)
 
 /* ---- processes --------------------------------------------------------------------------------------------------------- */
 
-#define SENDERS 3
 #define MESSAGES 4000u
-static struct shared {
-	char fabric[64];
-	uint32_t qpn[SENDERS][2];
-	_Atomic uint32_t owner_made, senders_made, connected, resized, received, failed;
-} *sh;
-static int me;
 static uint32_t messages = MESSAGES;	/* of a sender */
-
-static void map_shared(void)
-{
-	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(sh != MAP_FAILED);
-	snprintf(sh->fabric, sizeof(sh->fabric), "srq_resize.%d", (int)getpid());
-}
 
 /* Sends numbered messages; ends when the owner is dead, or has them all. */
 static void sender(void)
@@ -716,13 +670,7 @@ static void sender(void)
 	rig_join(&r, sh->fabric);
 	struct ibv_cq *own = rig_cq(&r, 64, NULL);
 	struct ibv_qp *qp = end_of(&r, own, own, NULL);
-	sh->qpn[me][1] = qp->qp_num;
-	atomic_fetch_add(&sh->senders_made, 1);
-	rig_await(&sh->owner_made, 1);
-	struct rig_path p = {.dest_qpn = sh->qpn[me][0], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-	rig_rtr(qp, &p);
-	rig_rts(qp, &p);
-	atomic_fetch_add(&sh->connected, 1);
+	peer_connects(qp);
 	while (done < messages) {
 		if (n < messages && n - done < 32)
 			CHECK(!send_message(qp, (uint32_t)me, n++, IBV_SEND_SIGNALED));
@@ -738,34 +686,14 @@ static void sender(void)
 	_exit(0);
 }
 
-static pid_t pids[SENDERS];
-static struct ibv_qp *ends[SENDERS];
-
-static void start_senders(void)
-{
-	map_shared();
-	for (me = 0; me < SENDERS; me++)
-		pids[me] = rig_child(sender);
-}
-
 static void owner_connects(struct rig *r)
 {
 	rig_join(r, sh->fabric);
 	cq = rig_cq(r, 2 * RECEIVES, NULL);
 	make_srq(r, 1);
-	for (int i = 0; i < SENDERS; i++) {
+	for (int i = 0; i < PEERS; i++)
 		ends[i] = end_of(r, rig_cq(r, 8, NULL), cq, srq);
-		sh->qpn[i][0] = ends[i]->qp_num;
-	}
-	rig_await(&sh->senders_made, SENDERS);
-	for (int i = 0; i < SENDERS; i++) {
-		struct rig_path p = {
-			.dest_qpn = sh->qpn[i][1], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-		rig_rtr(ends[i], &p);
-		rig_rts(ends[i], &p);
-	}
-	atomic_store(&sh->owner_made, 1);
-	rig_await(&sh->connected, SENDERS);
+	connect_ends();
 }
 
 /* The places of `buffer` that are not posted, for the thread that posts and the thread that polls. */
@@ -824,7 +752,7 @@ static void *resizer(void *arg)
 /* `dies`: sender 0 is killed in the middle. */
 static void receive_all(uint64_t seed, bool dies)
 {
-	uint32_t next[SENDERS] = {0}, total = 0, all = SENDERS * MESSAGES;
+	uint32_t next[PEERS] = {0}, total = 0, all = PEERS * MESSAGES;
 	bool in_use[RECEIVES] = {false}, killed = false;
 	struct ibv_wc wc[8];
 	struct rig r;
@@ -841,10 +769,8 @@ static void receive_all(uint64_t seed, bool dies)
 		if (!n)
 			sched_yield();
 		for (int i = 0; i < n; i++) {
-			int k = 0;
-			while (k < SENDERS && wc[i].qp_num != ends[k]->qp_num)
-				k++;
-			if (k == SENDERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k] ||
+			int k = peer_of(wc[i].qp_num);
+			if (k == PEERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k] ||
 			    wc[i].wr_id >= RECEIVES)
 				FAIL("sender %d: message %u in place of %u: %s", k, wc[i].imm_data, next[k],
 				     ibv_wc_status_str(wc[i].status));
@@ -864,7 +790,7 @@ static void receive_all(uint64_t seed, bool dies)
 	atomic_store(&all_done, 1);
 	joined(t[0]);
 	joined(t[1]);
-	for (int i = 0; i < SENDERS; i++) {
+	for (int i = 0; i < PEERS; i++) {
 		int status;
 		CHECK(waitpid(pids[i], &status, 0) == pids[i] && (!status || (killed && !i)));
 	}
@@ -882,7 +808,7 @@ static void receive_all(uint64_t seed, bool dies)
 	if (n_places + out + rq->size - (rq->fifo_tail - rq->fifo_head) != RECEIVES)
 		FAIL("%u receives are free, %u in the queue: not %u together", n_places,
 		     rq->size - (rq->fifo_tail - rq->fifo_head), RECEIVES);
-	for (int i = 0; i < SENDERS; i++)
+	for (int i = 0; i < PEERS; i++)
 		CHECK(!shca_destroy_qp(ends[i]));
 	CHECK(!shca_destroy_srq(srq) && !shca_destroy_cq(cq));
 }
@@ -890,7 +816,7 @@ static void receive_all(uint64_t seed, bool dies)
 #define ROUNDS 10u
 static void many_once(void)
 {
-	start_senders();
+	start_peers("srq_resize", sender);
 	receive_all((uint64_t)me << 32 | (uint32_t)getpid(), false);
 }
 
@@ -902,7 +828,7 @@ static void many(void)
 
 static void sender_dies_once(void)
 {
-	start_senders();
+	start_peers("srq_resize", sender);
 	receive_all((uint64_t)me << 32 | (uint32_t)getpid(), true);
 }
 
@@ -934,16 +860,9 @@ static void owner_dies(void)
 {
 	messages = UINT32_MAX;
 	for (uint32_t round = 1; round <= 6; round++) {
-		int status;
-		start_senders();
-		pid_t owner = rig_child(resizing_owner);
-		rig_await(&sh->resized, round + 2);
-		for (uint32_t i = 0; i < 5 * round; i++)
-			sched_yield();
-		CHECK(!kill(owner, SIGKILL) && waitpid(owner, &status, 0) == owner);
-		for (int i = 0; i < SENDERS; i++)
-			CHECK(waitpid(pids[i], &status, 0) == pids[i] && !status);
-		CHECK(atomic_load(&sh->failed) == SENDERS);
+		start_peers("srq_resize", sender);
+		kill_owner(resizing_owner, round + 2, 5 * round);
+		peers_have_failed();
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define HOLD_OWN_FAILPOINT
 #include "hold.h"
 
 static struct stage {

@@ -13,13 +13,6 @@
 #define LEN 256u
 #define OPEN (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
-{
-	(void)qp;
-	(void)op;
-	hold_here(&hold, thr, name);
-}
-
 static struct ibv_qp *qp, *peer;		/* a's, b's */
 static struct ibv_qp *key_qp, *key_peer; /* another pair, by which an indirect memory key is used */
 static struct ibv_cq *cq, *peer_cq;

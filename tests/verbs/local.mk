@@ -5,6 +5,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/two_ports tests/verbs/path_migration tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows tests/verbs/memory_keys \
+	tests/verbs/memory_keys_layouts tests/verbs/memory_keys_remote \
 	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults \
 	tests/verbs/raw_packets tests/verbs/raw_steering
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
@@ -55,10 +56,17 @@ tests_verbs_trace_traffic_LDFLAGS = $(NOWRAP)
 tests_verbs_multicast_SOURCES = tests/verbs/multicast.c tests/verbs/vt.h
 tests_verbs_multicast_LDADD = $(verbs_ldadd)
 tests_verbs_multicast_LDFLAGS = $(NOWRAP)
-tests_verbs_memory_keys_SOURCES = tests/verbs/memory_keys.c tests/verbs/vt.h
+memory_keys_sources = tests/verbs/memory_keys.h tests/verbs/owner.h tests/verbs/vt.h
+tests_verbs_memory_keys_SOURCES = tests/verbs/memory_keys.c $(memory_keys_sources)
 tests_verbs_memory_keys_LDADD = $(verbs_ldadd)
 tests_verbs_memory_keys_LDFLAGS = $(NOWRAP)
-tests_verbs_memory_windows_SOURCES = tests/verbs/memory_windows.c tests/verbs/vt.h
+tests_verbs_memory_keys_layouts_SOURCES = tests/verbs/memory_keys_layouts.c $(memory_keys_sources)
+tests_verbs_memory_keys_layouts_LDADD = $(verbs_ldadd)
+tests_verbs_memory_keys_layouts_LDFLAGS = $(NOWRAP)
+tests_verbs_memory_keys_remote_SOURCES = tests/verbs/memory_keys_remote.c $(memory_keys_sources)
+tests_verbs_memory_keys_remote_LDADD = $(verbs_ldadd)
+tests_verbs_memory_keys_remote_LDFLAGS = $(NOWRAP)
+tests_verbs_memory_windows_SOURCES = tests/verbs/memory_windows.c tests/verbs/owner.h tests/verbs/vt.h
 tests_verbs_memory_windows_LDADD = $(verbs_ldadd)
 tests_verbs_memory_windows_LDFLAGS = $(NOWRAP)
 tests_verbs_import_SOURCES = tests/verbs/import.c tests/verbs/vt.h

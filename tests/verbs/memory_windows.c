@@ -6,7 +6,7 @@
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
 
-#include "vt.h"
+#include "owner.h"
 
 #define LEN 4096u
 #define AT 1024u		/* the window's place in the region */
@@ -17,25 +17,11 @@
 	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |               \
 	 IBV_QP_EX_WITH_RDMA_WRITE)
 
-static struct vt t;
-static struct ibv_cq *cq;
-static struct memory {
-	char *p;
-	struct ibv_mr *mr;
-} target, source;
-
-/* The requester, and the responder, whose process has the windows. */
-struct pair {
-	struct ibv_qp *from, *to;
-};
+static struct memory target, source;
 
 static struct ibv_qp *queue(enum ibv_qp_type type, struct ibv_pd *pd)
 {
-	struct ibv_qp_init_attr_ex a = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = type, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = pd, .send_ops_flags = ALL_OPS,
-		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128},
-	};
+	struct ibv_qp_init_attr_ex a = owner_attr(type, pd, ALL_OPS);
 	struct ibv_qp *qp = ibv_create_qp_ex(t.ctx, &a);
 
 	CHECK(qp, "ibv_create_qp_ex");
@@ -46,13 +32,8 @@ static struct pair pair_of(enum ibv_qp_type type)
 {
 	struct pair p = {queue(type, t.pd), queue(type, t.pd)};
 
-	vt_connect_pair(p.from, p.to);
+	vt_connect_pair(p.peer, p.owner);
 	return p;
-}
-
-static void drop(struct pair p)
-{
-	CHECK(!ibv_destroy_qp(p.from) && !ibv_destroy_qp(p.to), "destroy");
 }
 
 static struct ibv_mw *window(enum ibv_mw_type type)
@@ -105,9 +86,10 @@ static void bind_fails(struct ibv_mw *mw, struct ibv_mw_bind_info info, const ch
 {
 	struct pair p = pair_of(IBV_QPT_RC);
 
-	CHECK(!bind2(p.to, mw, ibv_inc_rkey(mw->rkey), info, 72, 0), "%s", why);
+	CHECK(!bind2(p.owner, mw, ibv_inc_rkey(mw->rkey), info, 72, 0), "%s", why);
 	struct ibv_wc wc = vt_wait(cq);
-	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.opcode == IBV_WC_BIND_MW && wc.wr_id == 72 && vt_state(p.to) == IBV_QPS_ERR,
+	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.opcode == IBV_WC_BIND_MW && wc.wr_id == 72 &&
+		      vt_state(p.owner) == IBV_QPS_ERR,
 	      "%s: %s", why, ibv_wc_status_str(wc.status));
 	drop(p);
 }
@@ -130,9 +112,9 @@ static void local_inv_fails(uint32_t rkey, const char *why)
 {
 	struct pair p = pair_of(IBV_QPT_RC);
 
-	CHECK(!local_inv(p.to, rkey, 74, 0), "%s", why);
+	CHECK(!local_inv(p.owner, rkey, 74, 0), "%s", why);
 	struct ibv_wc wc = vt_wait(cq);
-	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.opcode == IBV_WC_LOCAL_INV && vt_state(p.to) == IBV_QPS_ERR, "%s: %s", why,
+	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.opcode == IBV_WC_LOCAL_INV && vt_state(p.owner) == IBV_QPS_ERR, "%s: %s", why,
 	      ibv_wc_status_str(wc.status));
 	drop(p);
 }
@@ -177,9 +159,10 @@ static void refuses(struct pair p, enum ibv_wr_opcode op, uint64_t addr, uint32_
 
 	memset(source.p, 'x', n);
 	memcpy(before, target.p, LEN);
-	enum ibv_wc_status s = remote(p.from, op, addr, n, rkey);
+	enum ibv_wc_status s = remote(p.peer, op, addr, n, rkey);
 	/* an unreliable connection loses a refused request */
-	CHECK(s == (p.to->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR), "%s: %s", why, ibv_wc_status_str(s));
+	CHECK(s == (p.owner->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR), "%s: %s", why,
+	      ibv_wc_status_str(s));
 	CHECK(!memcmp(before, target.p, LEN), "%s: the memory was changed", why);
 	drop(p);
 }
@@ -232,12 +215,12 @@ static void type_1(void)
 	uint32_t old = mw->rkey;
 
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base, 8, old, "not bound yet");
-	bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
-	opens(p.from, base, ROOM, mw->rkey, target.p + AT);
-	opens(other.from, base, ROOM, mw->rkey, target.p + AT);		/* by any queue pair of the domain */
+	bound(p.owner, mw, range(target.mr, AT, ROOM, OPEN));
+	opens(p.peer, base, ROOM, mw->rkey, target.p + AT);
+	opens(other.peer, base, ROOM, mw->rkey, target.p + AT);		/* by any queue pair of the domain */
 	struct ibv_pd *pd = ibv_alloc_pd(t.ctx);
-	struct pair foreign = {queue(IBV_QPT_RC, t.pd), queue(IBV_QPT_RC, pd)};
-	vt_connect_pair(foreign.from, foreign.to);
+	struct pair foreign = {.peer = queue(IBV_QPT_RC, t.pd), .owner = queue(IBV_QPT_RC, pd)};
+	vt_connect_pair(foreign.peer, foreign.owner);
 	refuses(foreign, IBV_WR_RDMA_WRITE, base, 8, mw->rkey, "a queue pair of another domain");
 	CHECK(!ibv_dealloc_pd(pd), "ibv_dealloc_pd");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base - 1, 8, mw->rkey, "before the window");
@@ -248,9 +231,9 @@ static void type_1(void)
 
 	/* bound anew: another range, other rights, another R_Key */
 	old = mw->rkey;
-	bound(other.to, mw, range(target.mr, 0, 64, IBV_ACCESS_REMOTE_WRITE));
+	bound(other.owner, mw, range(target.mr, 0, 64, IBV_ACCESS_REMOTE_WRITE));
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base, 8, old, "bound anew");
-	CHECK(remote(p.from, IBV_WR_RDMA_WRITE, (uintptr_t)target.p, 64, mw->rkey) == IBV_WC_SUCCESS, "the new range");
+	CHECK(remote(p.peer, IBV_WR_RDMA_WRITE, (uintptr_t)target.p, 64, mw->rkey) == IBV_WC_SUCCESS, "the new range");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base, 8, mw->rkey, "the old range");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_READ, (uintptr_t)target.p, 8, mw->rkey, "no right to read");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)target.p, 8, mw->rkey, "no right to atomics");
@@ -258,21 +241,21 @@ static void type_1(void)
 	/* its R_Key is no L_Key */
 	struct pair q = pair_of(IBV_QPT_RC);
 	struct ibv_sge sge = {.addr = (uintptr_t)target.p, .length = 8, .lkey = mw->rkey};
-	CHECK(!vt_rdma(q.from, IBV_WR_RDMA_WRITE, 5, sge, base, target.mr->rkey), "post");
+	CHECK(!vt_rdma(q.peer, IBV_WR_RDMA_WRITE, 5, sge, base, target.mr->rkey), "post");
 	vt_expect(cq, 5, IBV_WC_LOC_PROT_ERR);
 	drop(q);
 
 	/* unbound by a bind of no bytes, of no region; twice, which does not matter */
 	old = mw->rkey;
 	for (int i = 0; i < 2; i++)
-		bound(p.to, mw, (struct ibv_mw_bind_info){.mr = NULL});
+		bound(p.owner, mw, (struct ibv_mw_bind_info){.mr = NULL});
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, (uintptr_t)target.p, 8, old, "unbound");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, (uintptr_t)target.p, 8, mw->rkey, "unbound, its R_Key of now");
 
 	/* not signaled; freed while it is bound */
 	struct ibv_mw_bind b = {.wr_id = 6, .bind_info = range(target.mr, AT, ROOM, OPEN)};
-	CHECK(!ibv_bind_mw(p.to, mw, &b), "unsignaled");
-	opens(p.from, base, ROOM, mw->rkey, target.p + AT);
+	CHECK(!ibv_bind_mw(p.owner, mw, &b), "unsignaled");
+	opens(p.peer, base, ROOM, mw->rkey, target.p + AT);
 	vt_none(cq);
 	old = mw->rkey;
 	CHECK(!ibv_dealloc_mw(mw), "ibv_dealloc_mw");
@@ -309,29 +292,30 @@ static void rules(void)
 	bind_fails(theirs, range(foreign, AT, ROOM, OPEN), "a window of another domain than the queue pair's");
 	bind_fails(mw[2], range(target.mr, AT, 0, OPEN), "a window of type 2, of no bytes");
 	/* a region that may be read only has a window for reading */
-	bound(p.to, mw[1], range(read_only, AT, ROOM, IBV_ACCESS_REMOTE_READ));
-	CHECK(remote(p.from, IBV_WR_RDMA_READ, (uintptr_t)target.p + AT, 8, mw[1]->rkey) == IBV_WC_SUCCESS, "to read");
+	bound(p.owner, mw[1], range(read_only, AT, ROOM, IBV_ACCESS_REMOTE_READ));
+	CHECK(remote(p.peer, IBV_WR_RDMA_READ, (uintptr_t)target.p + AT, 8, mw[1]->rkey) == IBV_WC_SUCCESS, "to read");
 
 	/* refusals of the post call */
 	uint32_t next = ibv_inc_rkey(mw[2]->rkey), rkey1 = mw[1]->rkey;
 	struct ibv_mw_bind_info good = range(target.mr, AT, ROOM, OPEN), info = good;
-	CHECK(bind2(p.to, mw[2], next ^ 0x100, good, 1, 0) == EINVAL, "an R_Key of another index");
-	CHECK(bind2(p.to, NULL, next, good, 1, 0) == EINVAL, "no window");
+	CHECK(bind2(p.owner, mw[2], next ^ 0x100, good, 1, 0) == EINVAL, "an R_Key of another index");
+	CHECK(bind2(p.owner, NULL, next, good, 1, 0) == EINVAL, "no window");
 	info.mw_access_flags = IBV_ACCESS_ON_DEMAND;
-	CHECK(bind2(p.to, mw[2], next, info, 1, 0) == EINVAL, "access that a window has not");
+	CHECK(bind2(p.owner, mw[2], next, info, 1, 0) == EINVAL, "access that a window has not");
 	info = (struct ibv_mw_bind_info){.mr = NULL, .length = ROOM};
-	CHECK(bind2(p.to, mw[2], next, info, 1, 0) == EINVAL, "bytes of no region");
+	CHECK(bind2(p.owner, mw[2], next, info, 1, 0) == EINVAL, "bytes of no region");
 	info = good;
 	info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
-	CHECK(bind1(p.to, mw[1], info, 1) == EINVAL, "type 1, zero-based");
-	CHECK(bind1(p.to, mw[2], good, 1) == EINVAL, "type 2 by ibv_bind_mw");
-	CHECK(bind1(p.to, mw[1], range(foreign, AT, ROOM, OPEN), 1) == EPERM, "ibv_bind_mw with another domain's region");
+	CHECK(bind1(p.owner, mw[1], info, 1) == EINVAL, "type 1, zero-based");
+	CHECK(bind1(p.owner, mw[2], good, 1) == EINVAL, "type 2 by ibv_bind_mw");
+	CHECK(bind1(p.owner, mw[1], range(foreign, AT, ROOM, OPEN), 1) == EPERM, "ibv_bind_mw with another domain's region");
 	CHECK(mw[1]->rkey == rkey1, "a refused bind has changed the R_Key");
 	vt_none(cq);
-	CHECK(vt_state(p.to) == IBV_QPS_RTS, "the queue pair");
+	CHECK(vt_state(p.owner) == IBV_QPS_RTS, "the queue pair");
 
 	/* flushed by a queue pair in error */
-	CHECK(!vt_to(p.to, IBV_QPS_ERR) && !bind2(p.to, mw[2], next, good, 8, 0) && !local_inv(p.to, next, 9, 0), "posts in ERR");
+	CHECK(!vt_to(p.owner, IBV_QPS_ERR) && !bind2(p.owner, mw[2], next, good, 8, 0) && !local_inv(p.owner, next, 9, 0),
+	      "posts in ERR");
 	vt_expect(cq, 8, IBV_WC_WR_FLUSH_ERR);
 	vt_expect(cq, 9, IBV_WC_WR_FLUSH_ERR);
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, (uintptr_t)target.p + AT, 8, next, "flushed");
@@ -368,8 +352,8 @@ static void invalidated_by_message(struct pair p, const struct ibv_mw *mw, uint6
 
 	memset(source.p, 'i', 16);
 	memset(target.p, 0, 16);
-	CHECK(!vt_recv(p.to, 30, vt_sge(target.mr, 0, 16)), "receive");
-	send_inv(p.from, mw->rkey, id, by_wr);
+	CHECK(!vt_recv(p.owner, 30, vt_sge(target.mr, 0, 16)), "receive");
+	send_inv(p.peer, mw->rkey, id, by_wr);
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc wc = vt_wait(cq);
 		CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
@@ -386,20 +370,20 @@ static void invalidated_by_message(struct pair p, const struct ibv_mw *mw, uint6
 /* A message whose R_Key names no window that it may invalidate. */
 static void message_refused(struct pair p, uint32_t rkey, const char *why)
 {
-	bool rc = p.to->qp_type == IBV_QPT_RC;
+	bool rc = p.owner->qp_type == IBV_QPT_RC;
 
-	CHECK(!vt_recv(p.to, 31, vt_sge(target.mr, 0, 16)), "receive");
-	send_inv(p.from, rkey, 32, false);
+	CHECK(!vt_recv(p.owner, 31, vt_sge(target.mr, 0, 16)), "receive");
+	send_inv(p.peer, rkey, 32, false);
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc wc = vt_wait(cq);
 		enum ibv_wc_status want = wc.wr_id == 31 ? IBV_WC_REM_INV_REQ_ERR : rc ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS;
 		CHECK(wc.status == want, "%s: %lu %s", why, (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
 	}
-	CHECK(!rc || (vt_state(p.to) == IBV_QPS_ERR && vt_state(p.from) == IBV_QPS_ERR), "%s: the queue pairs go on", why);
+	CHECK(!rc || (vt_state(p.owner) == IBV_QPS_ERR && vt_state(p.peer) == IBV_QPS_ERR), "%s: the queue pairs go on", why);
 	drop(p);
 }
 
-/* Accesses that a window of type 2 on p.to does not permit. */
+/* Accesses that a window of type 2 on p.owner does not permit. */
 static void not_permitted(struct pair p, struct ibv_mw *mw)
 {
 	struct pair other = pair_of(IBV_QPT_RC);
@@ -413,13 +397,13 @@ static void not_permitted(struct pair p, struct ibv_mw *mw)
 	local_inv_fails(mw->rkey ^ 0x80, "LOCAL_INV of an R_Key that is not the window's");
 	local_inv_fails(target.mr->rkey, "LOCAL_INV of a region");
 	local_inv_fails(0, "LOCAL_INV of no key");
-	bound(other.to, first, range(target.mr, AT, ROOM, OPEN));
+	bound(other.owner, first, range(target.mr, AT, ROOM, OPEN));
 	local_inv_fails(first->rkey, "LOCAL_INV of a window of type 1");
 	message_refused(pair_of(IBV_QPT_RC), first->rkey, "a message to invalidate a window of type 1");
 	message_refused(pair_of(IBV_QPT_RC), mw->rkey, "a message by another queue pair");
 	message_refused(pair_of(IBV_QPT_RC), target.mr->rkey, "a message to invalidate a region");
-	opens(p.from, base, ROOM, mw->rkey, target.p + AT);		/* after all that */
-	opens(other.from, base, ROOM, first->rkey, target.p + AT);
+	opens(p.peer, base, ROOM, mw->rkey, target.p + AT);		/* after all that */
+	opens(other.peer, base, ROOM, first->rkey, target.p + AT);
 	CHECK(!ibv_dealloc_mw(first), "ibv_dealloc_mw");
 	drop(other);
 }
@@ -428,16 +412,16 @@ static void type_2(enum ibv_qp_type type)
 {
 	struct pair p = pair_of(type);
 	struct ibv_mw *mw = window(IBV_MW_TYPE_2);
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(p.to);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(p.owner);
 	uint64_t base = (uintptr_t)target.p + AT;
 
-	bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
-	opens(p.from, base, ROOM, mw->rkey, target.p + AT);
+	bound(p.owner, mw, range(target.mr, AT, ROOM, OPEN));
+	opens(p.peer, base, ROOM, mw->rkey, target.p + AT);
 	if (type == IBV_QPT_RC)
 		not_permitted(p, mw);
 	else
 		message_refused(pair_of(type), mw->rkey, "a message by another queue pair");
-	invalidated(p.to, mw);
+	invalidated(p.owner, mw);
 	if (type == IBV_QPT_RC)
 		local_inv_fails(mw->rkey, "LOCAL_INV, twice");
 
@@ -455,8 +439,8 @@ static void type_2(enum ibv_qp_type type)
 	CHECK(!ibv_wr_complete(ex), "ibv_wr_complete");
 	CHECK(vt_expect(cq, 41, IBV_WC_SUCCESS).opcode == IBV_WC_BIND_MW, "opcode");
 	mw->rkey = two;
-	opens(p.from, 0, ROOM, mw->rkey, target.p + AT);
-	opens(p.from, ROOM - 8, 8, mw->rkey, target.p + AT + ROOM - 8);
+	opens(p.peer, 0, ROOM, mw->rkey, target.p + AT);
+	opens(p.peer, ROOM - 8, 8, mw->rkey, target.p + AT + ROOM - 8);
 	ibv_wr_start(ex);
 	ibv_wr_bind_mw(ex, mw, two ^ 0x100, &info);
 	CHECK(ibv_wr_complete(ex) == EINVAL, "ibv_wr_bind_mw with another index");
@@ -464,8 +448,8 @@ static void type_2(enum ibv_qp_type type)
 	/* by messages: inline or not, by either interface; and bound again */
 	for (uint64_t i = 0; i < 4; i++) {
 		invalidated_by_message(p, mw, 50 + i, i >= 2);
-		bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
-		opens(p.from, base, ROOM, mw->rkey, target.p + AT);
+		bound(p.owner, mw, range(target.mr, AT, ROOM, OPEN));
+		opens(p.peer, base, ROOM, mw->rkey, target.p + AT);
 	}
 	uint32_t old = mw->rkey;
 	invalidated_by_message(p, mw, 54, false);
@@ -487,33 +471,33 @@ static void regions(void)
 	uint64_t base = (uintptr_t)target.p + AT;
 
 	for (int i = 0; i < 2; i++) {
-		bound(p.to, mw[i], range(mr, AT, ROOM, OPEN));
+		bound(p.owner, mw[i], range(mr, AT, ROOM, OPEN));
 		CHECK(ibv_dereg_mr(mr) == EBUSY, "a region with a window is deregistered");
 		struct ibv_mw *more = window(IBV_MW_TYPE_1);
-		bound(p.to, more, range(mr, 0, 8, OPEN));
+		bound(p.owner, more, range(mr, 0, 8, OPEN));
 		CHECK(!ibv_dealloc_mw(more), "ibv_dealloc_mw");
 		CHECK((errno = 0, ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, VT_ACCESS)) ==
 				      IBV_REREG_MR_ERR_INPUT &&
 			      errno == EBUSY,
 		      "a region with a window is changed");
 		/* refused, it is as it was: for peers, and for binds */
-		opens(p.from, base, ROOM, mw[i]->rkey, target.p + AT);
-		opens(p.from, base, ROOM, mr->rkey, target.p + AT);
+		opens(p.peer, base, ROOM, mw[i]->rkey, target.p + AT);
+		opens(p.peer, base, ROOM, mr->rkey, target.p + AT);
 		more = window(IBV_MW_TYPE_1);
-		bound(p.to, more, range(mr, 0, 8, OPEN));
+		bound(p.owner, more, range(mr, 0, 8, OPEN));
 		CHECK(!ibv_dealloc_mw(more), "ibv_dealloc_mw");
 		if (i)
-			invalidated(p.to, mw[i]);
+			invalidated(p.owner, mw[i]);
 		else
-			bound(p.to, mw[i], (struct ibv_mw_bind_info){.mr = NULL});
+			bound(p.owner, mw[i], (struct ibv_mw_bind_info){.mr = NULL});
 	}
 	CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ACCESS), "without windows");
 	/* its windows are bound elsewhere */
 	for (int i = 0; i < 2; i++)
-		bound(p.to, mw[i], range(mr, AT, ROOM, OPEN));
-	invalidated(p.to, mw[1]);
+		bound(p.owner, mw[i], range(mr, AT, ROOM, OPEN));
+	invalidated(p.owner, mw[1]);
 	for (int i = 0; i < 2; i++)
-		bound(p.to, mw[i], range(target.mr, AT, ROOM, OPEN));
+		bound(p.owner, mw[i], range(target.mr, AT, ROOM, OPEN));
 	struct ibv_mr was = *mr;
 	CHECK(!ibv_dereg_mr(mr), "the windows are bound to another region");
 	struct ibv_mw *late = window(IBV_MW_TYPE_2);
@@ -533,9 +517,9 @@ static void number_used_again(void)
 	struct pair p = pair_of(IBV_QPT_RC);
 	struct ibv_mw *mw = window(IBV_MW_TYPE_2);
 	struct ibv_mr *mr = vt_mr(&t, target.p, LEN, ACCESS);
-	uint32_t number = p.to->qp_num;
+	uint32_t number = p.owner->qp_num;
 
-	bound(p.to, mw, range(mr, AT, ROOM, OPEN));
+	bound(p.owner, mw, range(mr, AT, ROOM, OPEN));
 	drop(p);
 	CHECK(!ibv_dereg_mr(mr), "the window went with its queue pair");
 	mr = vt_mr(&t, target.p, LEN, ACCESS);
@@ -546,7 +530,8 @@ static void number_used_again(void)
 		to = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	}
 	vt_connect_pair(from, to);
-	refuses((struct pair){from, to}, IBV_WR_RDMA_WRITE, (uintptr_t)target.p + AT, 8, mw->rkey, "the number, used again");
+	refuses((struct pair){.peer = from, .owner = to}, IBV_WR_RDMA_WRITE, (uintptr_t)target.p + AT, 8, mw->rkey,
+		"the number, used again");
 	CHECK(!ibv_dealloc_mw(mw) && !ibv_dereg_mr(mr), "destroy");
 }
 
@@ -562,22 +547,22 @@ static void connected_anew(void)
 				 .send_flags = IBV_SEND_INLINE}, *bad;
 	struct ibv_qp *to[] = {second, third};
 
-	bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
+	bound(p.owner, mw, range(target.mr, AT, ROOM, OPEN));
 	for (int i = 0; i < 2; i++) {
 		wr.wr.rdma.remote_addr = (uintptr_t)target.p + AT;
 		wr.wr.rdma.rkey = i ? target.mr->rkey : mw->rkey;
 		for (int k = 0; k < 3; k++) {
 			source.p[0] = (char)('a' + k);
-			CHECK(!ibv_post_send(p.from, &wr, &bad) && target.p[AT] == source.p[0], "inline");
+			CHECK(!ibv_post_send(p.peer, &wr, &bad) && target.p[AT] == source.p[0], "inline");
 		}
-		vt_connect(to[i], p.from->qp_num);
-		CHECK(!vt_to(p.from, IBV_QPS_RESET), "RESET");
-		vt_connect(p.from, to[i]->qp_num);
+		vt_connect(to[i], p.peer->qp_num);
+		CHECK(!vt_to(p.peer, IBV_QPS_RESET), "RESET");
+		vt_connect(p.peer, to[i]->qp_num);
 		source.p[0] = 'z';
-		CHECK(!ibv_post_send(p.from, &wr, &bad), "inline");
+		CHECK(!ibv_post_send(p.peer, &wr, &bad), "inline");
 		CHECK(vt_wait(cq).status == IBV_WC_REM_ACCESS_ERR && target.p[AT] != 'z', "a %s", i ? "region" : "window");
-		CHECK(!vt_to(p.from, IBV_QPS_RESET), "RESET");
-		vt_connect(p.from, p.to->qp_num);
+		CHECK(!vt_to(p.peer, IBV_QPS_RESET), "RESET");
+		vt_connect(p.peer, p.owner->qp_num);
 	}
 	CHECK(!ibv_destroy_qp(second) && !ibv_destroy_qp(third) && !ibv_dealloc_pd(pd) && !ibv_dealloc_mw(mw), "destroy");
 	drop(p);
@@ -592,15 +577,15 @@ static void fast_writes(void)
 
 	for (int way = 0; way < 3; way++) {
 		struct pair p = pair_of(IBV_QPT_RC);
-		bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
+		bound(p.owner, mw, range(target.mr, AT, ROOM, OPEN));
 		wr.wr.rdma.remote_addr = (uintptr_t)target.p + AT;
 		wr.wr.rdma.rkey = mw->rkey;
 		for (int k = 0; k < 3; k++) {
 			source.p[0] = (char)('a' + k);
-			CHECK(!ibv_post_send(p.from, &wr, &bad) && target.p[AT] == source.p[0], "inline");
+			CHECK(!ibv_post_send(p.peer, &wr, &bad) && target.p[AT] == source.p[0], "inline");
 		}
 		if (way == 0) {
-			invalidated(p.to, mw);
+			invalidated(p.owner, mw);
 		} else if (way == 1) {
 			invalidated_by_message(p, mw, 60, false);
 		} else {
@@ -608,7 +593,7 @@ static void fast_writes(void)
 			mw = NULL;
 		}
 		source.p[0] = 'z';
-		CHECK(!ibv_post_send(p.from, &wr, &bad), "inline");
+		CHECK(!ibv_post_send(p.peer, &wr, &bad), "inline");
 		CHECK(vt_wait(cq).status == IBV_WC_REM_ACCESS_ERR && target.p[AT] != 'z', "ended by way %d", way);
 		drop(p);
 	}
@@ -624,13 +609,13 @@ static void other_regions(void)
 	struct ibv_mw_bind_info info = {.mr = all, .addr = (uintptr_t)target.p + AT, .length = ROOM, .mw_access_flags = OPEN};
 
 	CHECK(all && moved, "regions");
-	bound(p.to, mw, info);
-	opens(p.from, info.addr, ROOM, mw->rkey, target.p + AT);
-	invalidated(p.to, mw);
+	bound(p.owner, mw, info);
+	opens(p.peer, info.addr, ROOM, mw->rkey, target.p + AT);
+	invalidated(p.owner, mw);
 	info.mr = moved;
 	info.addr = 0x10000 + AT;
-	bound(p.to, mw, info);
-	opens(p.from, info.addr, ROOM, mw->rkey, target.p + AT);
+	bound(p.owner, mw, info);
+	opens(p.peer, info.addr, ROOM, mw->rkey, target.p + AT);
 	CHECK(ibv_dereg_mr(moved) == EBUSY && !ibv_dereg_mr(all) && !ibv_dealloc_mw(mw) && !ibv_dereg_mr(moved), "destroy");
 	drop(p);
 }
@@ -747,8 +732,8 @@ static void closed(void)
 	struct pair p = pair_of(IBV_QPT_RC);
 	struct ibv_mw *mw = window(IBV_MW_TYPE_2);
 
-	bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
-	bound(p.to, window(IBV_MW_TYPE_1), range(target.mr, AT, ROOM, OPEN));
+	bound(p.owner, mw, range(target.mr, AT, ROOM, OPEN));
+	bound(p.owner, window(IBV_MW_TYPE_1), range(target.mr, AT, ROOM, OPEN));
 	CHECK(!ibv_close_device(t.ctx), "ibv_close_device");
 	vt_close(&keep);
 }
@@ -760,13 +745,8 @@ int main(void)
 	for (int private = 0; private < 2; private++) {
 		t = vt_open();
 		cq = vt_cq(&t, 256, NULL);
-		for (int i = 0; i < 2; i++) {
-			struct memory *m = i ? &source : &target;
-			m->p = private ? aligned_alloc(4096, LEN) : shca_alloc(t.ctx, LEN);
-			CHECK(m->p, "memory");
-			memset(m->p, 0, LEN);
-			m->mr = vt_mr(&t, m->p, LEN, ACCESS);
-		}
+		memory_make(&target, private, LEN, ACCESS);
+		memory_make(&source, private, LEN, ACCESS);
 		capabilities();
 		other_queues();
 		type_1();

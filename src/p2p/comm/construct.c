@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): the members of the new one, after the agreement (comm_cid.h). */
+#include "base/fnv.h"
 #include "p2p/comm/comm.h"
 #include "p2p/comm/ids.h"
 #include "p2p/fault/fault.h"
@@ -306,28 +307,19 @@ int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int ta
 	return MPI_SUCCESS;
 }
 
-static uint32_t construct_hash(uint32_t h, const void *p, size_t n)		/* FNV-1a */
-{
-	const unsigned char *s = p;
-
-	while (n--)
-		h = (h ^ *s++) * 16777619u;
-	return h;
-}
-
 /* The tag of a constructor without a communicator: 31 bits of a hash of the string and of the members. Constructors that are
  * under way at a time differ by their strings. The members are part of it because survivors may call the constructor again with
  * the same string without the failed member: messages of the first attempt must not match. */
 static int tag_of(const char *string, const struct hdl_group *group, const struct hdl_group *other)
 {
-	uint32_t h = construct_hash(2166136261u, string, strlen(string)), sum = 0;
+	uint32_t h = fnv1a_32(FNV1A_32, string, strlen(string)), sum = 0;
 
 	for (const struct hdl_group *g = group; g; g = g == other ? NULL : other)
 		for (int r = 0; r < g->size; r++) {
 			int proc = hdl_group_proc(g, r), rank = hdl_proc_rank(proc);
 			uint64_t job = hdl_proc_job(proc);
 
-			sum += construct_hash(construct_hash(2166136261u, &job, sizeof(job)), &rank, sizeof(rank));
+			sum += fnv1a_32(fnv1a_32(FNV1A_32, &job, sizeof(job)), &rank, sizeof(rank));
 		}
 	h ^= sum;
 	return (int)((h ^ h >> 31) % HDL_FT_TAG);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "shca/engine/engine.h"
 
 uint64_t shca_device_guid(void)
@@ -21,10 +22,8 @@ uint64_t shca_device_guid(void)
 		close(fd);
 	if (n <= 0 && gethostname(text, sizeof text - 1))
 		text[0] = 0;
-	/* a hash, because the machine's identity must not be disclosed; FNV-1a */
-	uint64_t h = 0xcbf29ce484222325ull;
-	for (const char *p = text; *p && *p != '\n'; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
+	/* a hash, because the machine's identity must not be disclosed */
+	uint64_t h = fnv1a_64(FNV1A_64, text, strcspn(text, "\n"));
 	/* a locally administered EUI-64 */
 	g = 0x0253480000000000ull | (h & 0xffffffffffull);
 	atomic_store_explicit(&guid, g, memory_order_relaxed);
@@ -41,12 +40,8 @@ void shca_port_gid(uint64_t prefix, uint32_t port, uint8_t gid[16])
 
 uint16_t shca_group_lid(const uint8_t gid[16])
 {
-	uint32_t h = 0x811c9dc5u;
-
-	for (int i = 0; i < 16; i++)
-		h = (h ^ gid[i]) * 0x01000193u;
 	/* 0xffff is the permissive LID */
-	return (uint16_t)(SHCA_MULTICAST_LID + h % 0x3ffe);
+	return (uint16_t)(SHCA_MULTICAST_LID + fnv1a_32(FNV1A_32, gid, 16) % 0x3ffe);
 }
 
 /* The number of the last port that the fabric has an address for. */

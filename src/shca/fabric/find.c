@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/fnv.h"
 #include "shca/fabric/fabric.h"
 
 /* Number of attempts to bind a name that another user has taken: each attempt has a random number of 32 bits. */
@@ -206,13 +207,10 @@ static int find_scan(enum kind kind, struct candidate **list, size_t *n)
 
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
-/* FNV-1a: a path is too short for the longest name. Two fabrics of one hash share a lock, which does no harm. */
+/* A path is too short for the longest name. Two fabrics of one hash share a lock, which does no harm. */
 static void hash_name(const char *name, char hash[17])
 {
-	uint64_t h = 0xcbf29ce484222325u;
-	for (; *name; name++)
-		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-	snprintf(hash, 17, "%016llx", (unsigned long long)h);
+	snprintf(hash, 17, "%016llx", (unsigned long long)fnv1a_64_string(name));
 }
 
 static int bind_ticket(const char *hash, uint64_t ticket)

@@ -49,6 +49,14 @@ struct question {
 	int err;
 };
 
+static uint64_t half_of(const uint8_t *gid)
+{
+	uint64_t be;
+
+	memcpy(&be, gid, sizeof(be));
+	return be64toh(be);
+}
+
 /* Answers a struct question from the tables of a member's fabric. */
 static void answer(const struct shca_member *m, void *arg)
 {
@@ -61,13 +69,17 @@ static void answer(const struct shca_member *m, void *arg)
 	shca_path_record_fill(q->record, q->dgid, sgid, (uint16_t)shca_lid(m, to), (uint16_t)shca_lid(m, q->port),
 			      (uint16_t)atomic_load(&shca_port_of(m, q->port)->pkey));
 	if (q->port < 1 || q->port > shca_ports())
-		q->err = shca_refuse(EINVAL, "shca_path_record: port %u, the device has %u", q->port, shca_ports());
+		q->err = shca_refuse(EINVAL, "shca_path_record: port %u: the device has %u, numbered from 1 (SHCA_PORTS)",
+				     q->port, shca_ports());
 	else if (atomic_load(&shca_port_of(m, q->port)->down) || shca_device_broken(m))
-		q->err = shca_refuse(ENETDOWN, "shca_path_record: the port is down");
+		q->err = shca_refuse(ENETDOWN, "shca_path_record: port %u: %s", q->port,
+				     shca_device_broken(m) ? "the device has failed (IBV_EVENT_DEVICE_FATAL)" :
+							     "the port is down (shcactl inject port-up)");
 	else if (!to)
 		q->err = shca_refuse(ENOENT,
-				     "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x",
-				     dgid[12], dgid[13], dgid[14], dgid[15]);
+				     "shca_path_record: GID %016lx:%016lx is no port's of this fabric: the peer is in another "
+				     "fabric (SHCA_FABRIC), or the GID an old one (shcactl inject gid-change)",
+				     (unsigned long)half_of(dgid), (unsigned long)half_of(dgid + 8));
 }
 
 int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64])
@@ -77,7 +89,8 @@ int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgi
 	if (ctx)
 		answer(shca_context_of(ctx)->m, &q);
 	else if (!shca_process_member(answer, &q))
-		q.err = shca_refuse(ENODEV, "shca_path_record: this process has not opened the device");
+		q.err = shca_refuse(ENODEV, "shca_path_record without a context: this process has no device open "
+				    "(ibv_open_device)");
 	if (!q.err)
 		memcpy(record, q.record, sizeof(q.record));
 	return q.err;

@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "transport/kinds/xrc.h"
 
 #define KEEPERS 2u
@@ -49,33 +50,17 @@ static uint32_t xrc_random_bits(struct hdl_tp *tp)
 
 /* ---- the domain -------------------------------------------------------------------------------------------- */
 
-static uint64_t xrc_hash(uint64_t h, const void *data, size_t n)
-{
-	for (const unsigned char *p = data; n--; p++)
-		h = (h ^ *p) * 0x100000001b3u;	/* FNV-1a */
-	return h;
-}
-
 /* Computes the number of the domain that this file names on this device, equal in all processes. Returns 0 if it is unknown. */
 static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 {
-	int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	uint64_t h = 0xcbf29ce484222325u;
-	ssize_t n = 0;
-	char id[64];
+	uint64_t h = hdl_host_id();	/* inode numbers of two kernels may be equal */
 	struct stat st;
 
-	/* the boot id: inode numbers of two kernels may be equal */
-	if (boot >= 0) {
-		n = read(boot, id, sizeof(id));
-		close(boot);
-	}
-	if (n <= 0 || fstat(fd, &st))
+	if (!h || fstat(fd, &st))
 		return 0;
-	h = xrc_hash(h, id, (size_t)n);
-	h = xrc_hash(h, &st.st_dev, sizeof(st.st_dev));
-	h = xrc_hash(h, &st.st_ino, sizeof(st.st_ino));
-	return xrc_hash(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid)) & DOMAIN_BITS;
+	h = fnv1a_64(h, &st.st_dev, sizeof(st.st_dev));
+	h = fnv1a_64(h, &st.st_ino, sizeof(st.st_ino));
+	return fnv1a_64(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid)) & DOMAIN_BITS;
 }
 
 static int open_domain(struct hdl_dev *dev)

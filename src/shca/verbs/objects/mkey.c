@@ -43,7 +43,9 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, bool
 	if (shca_unusable(ibpd->context))
 		return NULL;
 	if (!entries || entries > SHCA_MKEY_ENTRIES) {
-		errno = shca_refuse(EINVAL, "%s: a memory key of %u entries: 1 to %u", call, entries, SHCA_MKEY_ENTRIES);
+		errno = shca_refuse(EINVAL,
+				    "%s: %u entries, a memory key has 1 to %u; for a longer layout, keys can be entries of a key",
+				    call, entries, SHCA_MKEY_ENTRIES);
 		return NULL;
 	}
 	struct shca_user_mr *mr = calloc(1, sizeof(*mr));
@@ -122,22 +124,29 @@ int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const
 	uint64_t unit = conf->layout_set ? lay_out(conf) : 0;
 
 	if (key->mr.context != q->qp.context)
-		return shca_refuse(EINVAL, "configuration of memory key %#x: the key is of another context", key->mr.lkey);
+		return shca_refuse(EINVAL,
+				   "configuration of memory key %#x by queue pair %#x: the two are of different contexts; "
+				   "create the key on the queue pair's",
+				   key->mr.lkey, q->qp.qp_num);
 	if (conf->access & ~(uint32_t)(KEY_ACCESS | IBV_ACCESS_OPTIONAL_RANGE) ||
 	    (conf->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(conf->access & IBV_ACCESS_LOCAL_WRITE)))
 		return shca_refuse(
 			EINVAL,
-			"configuration of memory key %#x: access %#x: of %#x, and remote write and atomic need local write",
+			"configuration of memory key %#x: access %#x: a key has rights of %#x only, and "
+			"IBV_ACCESS_REMOTE_WRITE and _ATOMIC need IBV_ACCESS_LOCAL_WRITE",
 			key->mr.lkey, conf->access, KEY_ACCESS);
 	if (conf->layout_set && (!conf->n || conf->n > key->entries))
-		return shca_refuse(EINVAL, "configuration of memory key %#x: %u entries, the key was made for %u", key->mr.lkey,
-				   conf->n, key->entries);
+		return shca_refuse(EINVAL,
+				   "configuration of memory key %#x: %u entries, the key was created for 1 to %u "
+				   "(mlx5dv_create_mkey: max_entries; ibv_exp_create_mr: max_klm_list_size)",
+				   key->mr.lkey, conf->n, key->entries);
 	if (conf->layout_set && (!unit || !conf->repeat || conf->repeat > SHCA_MKEY_BYTES / unit ||
 				 conf->base > SHCA_MKEY_BYTES - unit * conf->repeat))
 		return shca_refuse(
 			EINVAL,
-			"configuration of memory key %#x: %lu times %u entries of %lu bytes from %#lx on: no entry may be "
-			"empty, and addresses end at 2^62",
+			"configuration of memory key %#x: %lu repetitions of %u entries, of %lu bytes together, from address "
+			"%#lx on: each entry must have bytes (0 bytes: one has none, or all are too long), there must be a "
+			"repetition, and the last address must be below 2^62",
 			key->mr.lkey, (unsigned long)conf->repeat, conf->n, (unsigned long)unit, (unsigned long)conf->base);
 	req->dqpn = key->mr.lkey >> 8;
 	req->rkey = (conf->access_set ? SHCA_UMR_ACCESS : 0) | (conf->layout_set ? SHCA_UMR_LAYOUT : 0);
@@ -167,9 +176,10 @@ struct mlx5dv_mkey *shca_dv_create_mkey(struct mlx5dv_mkey_init_attr *attr)
 	if (!shca_is_connectx() || (attr->create_flags | inv) != known) {
 		errno = shca_refuse(
 			EOPNOTSUPP,
-			"mlx5dv_create_mkey: flags %#x: with SHCA_IDENTITY=connectx there are indirect keys, with or without "
-			"remote invalidation (%#x), without signatures, encryption and tags",
-			attr->create_flags, known);
+			"mlx5dv_create_mkey: create_flags %#x%s: the device makes indirect keys "
+			"(MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT), with or without _REMOTE_INVALIDATE (%#x together), and has no "
+			"signatures, encryption or tags",
+			attr->create_flags, shca_is_connectx() ? "" : " without SHCA_IDENTITY=connectx", known);
 		return NULL;
 	}
 	struct shca_user_mr *mr = shca_mkey_alloc(attr->pd, attr->max_entries, attr->create_flags & inv, "mlx5dv_create_mkey");
@@ -195,7 +205,8 @@ int shca_dv_destroy_mkey(struct mlx5dv_mkey *mkey)
 int shca_dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *err, size_t size)
 {
 	if (size < sizeof(err->err_type))
-		return shca_refuse(EINVAL, "mlx5dv_mkey_check of key %#x: %zu bytes for the answer", mkey->lkey, size);
+		return shca_refuse(EINVAL, "mlx5dv_mkey_check of key %#x: %zu bytes for the answer, its err_type alone has %zu",
+				   mkey->lkey, size, sizeof(err->err_type));
 	memset(err, 0, size < sizeof(*err) ? size : sizeof(*err));
 	err->err_type = MLX5DV_MKEY_NO_ERR;
 	return 0;

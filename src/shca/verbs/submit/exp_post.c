@@ -95,14 +95,21 @@ static int exp_post_check_masked(const struct shca_user_qp *q, const struct ibv_
 	uint32_t size = operand_size(wr);
 
 	if (q->type != IBV_QPT_RC)
-		return shca_refuse(EOPNOTSUPP, "extended atomic: queue pair type %u, RC only", q->type);
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_post_send: extended atomic on queue pair %#x of type %u: RC queue pairs alone "
+				   "(IBV_QPT_RC, %d) have them",
+				   q->qp.qp_num, q->type, IBV_QPT_RC);
 	if (wr->ext_op.masked_atomics.log_arg_sz > 8 || size < 4 || size > q->max_atomic)
-		return shca_refuse(EINVAL, "extended atomic of 2^%u bytes; the queue pair was made for 4 to %u (max_atomic_arg)",
-				   wr->ext_op.masked_atomics.log_arg_sz, q->max_atomic);
+		return shca_refuse(EINVAL,
+				   "ibv_exp_post_send: extended atomic of 2^%u bytes (log_arg_sz), queue pair %#x was created "
+				   "for 4 to %u (ibv_exp_create_qp: max_atomic_arg)",
+				   wr->ext_op.masked_atomics.log_arg_sz, q->qp.qp_num, q->max_atomic);
 	if (size > 8 && operands_inline(wr))
 		return wr->num_sge == 1 ? 0 :
-					  shca_refuse(EINVAL, "extended atomic of %u bytes: %d segments, the result takes one",
-						      size, wr->num_sge);
+			shca_refuse(EINVAL,
+				    "ibv_exp_post_send: extended atomic of %u bytes on queue pair %#x with %d segments: with "
+				    "IBV_EXP_SEND_EXT_ATOMIC_INLINE sg_list has one, for the result",
+				    size, q->qp.qp_num, wr->num_sge);
 	if (operands_inline(wr))
 		return 0;
 	uint64_t given = 0;
@@ -110,9 +117,10 @@ static int exp_post_check_masked(const struct shca_user_qp *q, const struct ibv_
 		given += wr->sg_list[i].length;
 	if (wr->num_sge < 2 || given != (uint64_t)operands(op) * size)
 		return shca_refuse(EINVAL,
-				   "extended atomic without IBV_EXP_SEND_EXT_ATOMIC_INLINE: %u operands of %u bytes are wanted "
-				   "in sg_list behind the result, not %lu bytes",
-				   operands(op), size, (unsigned long)given);
+				   "ibv_exp_post_send: extended atomic on queue pair %#x with %lu bytes of operands in %d "
+				   "segments: without IBV_EXP_SEND_EXT_ATOMIC_INLINE, %u operands of %u bytes stand in sg_list "
+				   "behind the segment of the result",
+				   q->qp.qp_num, (unsigned long)given, wr->num_sge, operands(op), size);
 	return 0;
 }
 
@@ -153,22 +161,36 @@ static int exp_post_check_calc(const struct shca_user_qp *q, const struct ibv_ex
 	uint64_t len = 0;
 
 	if (!exp_post_calc_of(wr, &c))
-		return shca_refuse(EOPNOTSUPP, "CALC: operation %#x, type %u, size %#x", wr->op.calc.calc_op,
-				   wr->op.calc.data_type, wr->op.calc.data_size);
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_post_send: CALC with calc_op %#x, data_type %u, data_size %#x, flags %#lx: the "
+				   "device does not have these together (calc_cap of ibv_exp_query_device)",
+				   wr->op.calc.calc_op, wr->op.calc.data_type, wr->op.calc.data_size,
+				   (unsigned long)wr->exp_send_flags);
 	if (!shca_takes_cross(q))
-		return shca_refuse(EINVAL, "CALC on a queue pair without IBV_EXP_QP_CREATE_CROSS_CHANNEL");
+		return shca_refuse(EINVAL,
+				   "ibv_exp_post_send: CALC on queue pair %#x, which was created without "
+				   "IBV_EXP_QP_CREATE_CROSS_CHANNEL",
+				   q->qp.qp_num);
 	if (exp_post_is_inline(wr, op) || wr->num_sge < 1 || (c.vector && op == SHCA_OP_READ))
-		return shca_refuse(EINVAL, "CALC of inline data, of nothing, or an RDMA READ of vectors");
+		return shca_refuse(EINVAL,
+				   "ibv_exp_post_send: CALC with opcode %#x, %d segments, flags %#lx: operands are in at least "
+				   "one segment and not inline (IBV_EXP_SEND_INLINE), and an RDMA READ has no vectors",
+				   wr->exp_opcode, wr->num_sge, (unsigned long)wr->exp_send_flags);
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (c.vector && wr->sg_list[i].length != wr->sg_list[0].length)
-			return shca_refuse(EINVAL, "CALC of vectors of %u and %u bytes", wr->sg_list[0].length,
-					   wr->sg_list[i].length);
+			return shca_refuse(EINVAL,
+					   "ibv_exp_post_send: CALC of vectors: segment 0 has %u bytes, segment %d has %u; all "
+					   "vectors of a request are of one length",
+					   wr->sg_list[0].length, i, wr->sg_list[i].length);
 		len += wr->sg_list[i].length;
 	}
 	if (c.vector)
 		len = wr->sg_list[0].length;
 	if (!len || len % shca_calc_unit(&c) || (c.vector && len > SHCA_CALC_VECTOR_MAX))
-		return shca_refuse(EINVAL, "CALC of %lu bytes, with operands of %u", (unsigned long)len, shca_calc_unit(&c));
+		return shca_refuse(EINVAL,
+				   "ibv_exp_post_send: CALC of %lu bytes in operands of %u: the length must be a multiple of "
+				   "these, not 0, and that of a vector at most %u",
+				   (unsigned long)len, shca_calc_unit(&c), (unsigned)SHCA_CALC_VECTOR_MAX);
 	return 0;
 }
 
@@ -241,19 +263,23 @@ static int check_key(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	if (!q->fills_keys)
 		return shca_refuse(
 			EOPNOTSUPP,
-			"ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made with IBV_EXP_QP_CREATE_UMR",
+			"ibv_exp_post_send: opcode %#x on queue pair %#x, which was created without IBV_EXP_QP_CREATE_UMR "
+			"(exp_create_flags)",
 			wr->exp_opcode, q->qp.qp_num);
 	if (!u->modified_mr || u->modified_mr->context != q->qp.context || !((struct shca_user_mr *)u->modified_mr)->entries)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %#x of %p, which is no memory key of this context",
-				   wr->exp_opcode, (void *)u->modified_mr);
+		return shca_refuse(EINVAL,
+				   "ibv_exp_post_send: opcode %#x on queue pair %#x with modified_mr %p, which is no memory key "
+				   "that ibv_exp_create_mr has made on the queue pair's context",
+				   wr->exp_opcode, q->qp.qp_num, (void *)u->modified_mr);
 	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
 		return 0;
 	if (u->num_mrs > SHCA_MKEY_ENTRIES || !exp_key_list_sound(q->qp.context, wr))
 		return shca_refuse(
 			EINVAL,
-			"ibv_exp_post_send: memory key of type %u of %u regions: a list of regions of this context is needed, "
-			"with one dimension of strides, in the request or in memory for as many",
-			u->umr_type, u->num_mrs);
+			"ibv_exp_post_send: memory key %#x with umr_type %u and a list of %u: the list must name 1 to %u regions "
+			"of the queue pair's context, with one dimension of strides if it repeats (stride_dim), and be in the "
+			"request (IBV_EXP_SEND_INLINE) or in memory of ibv_exp_alloc_mkey_list_memory for as many",
+			u->modified_mr->lkey, u->umr_type, u->num_mrs, SHCA_MKEY_ENTRIES);
 	if (u->num_mrs > q->key_cap) {
 		struct shca_mkey_entry *more = realloc(q->key_entries, u->num_mrs * sizeof(*more));
 		if (!more)
@@ -270,35 +296,41 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	int op = exp_post_op_of(wr->exp_opcode), rc;
 
 	if (op < 0)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %d", (int)wr->exp_opcode);
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %#x on queue pair %#x: the device does not execute it",
+				   wr->exp_opcode, q->qp.qp_num);
 	if (!q->ready)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: queue pair %#x is in state %d, which takes no sends", q->qp.qp_num,
-				   (int)shca_qp_state(q));
+		return shca_refuse(EINVAL,
+				   "ibv_exp_post_send: queue pair %#x is in state %d: sends are posted from IBV_QPS_RTS (%d) on",
+				   q->qp.qp_num, (int)shca_qp_state(q), IBV_QPS_RTS);
 	if (exp_post_is_cross(op)) {
 		if (!shca_takes_cross(q))
 			return shca_refuse(EINVAL,
-					   "ibv_exp_post_send: WAIT or ENABLE on queue pair %#x, which was not made for them "
-					   "(IBV_EXP_QP_CREATE_CROSS_CHANNEL or managed)",
+					   "ibv_exp_post_send: WAIT or ENABLE on queue pair %#x, which was created without "
+					   "IBV_EXP_QP_CREATE_CROSS_CHANNEL, _MANAGED_SEND and _MANAGED_RECV",
 					   q->qp.qp_num);
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
 			       wr->task.cqe_wait.cq_count > 0 ? 0 :
-			       shca_refuse(EINVAL, "ibv_exp_post_send: WAIT for %d completions of %s", wr->task.cqe_wait.cq_count,
-					   !wr->task.cqe_wait.cq ? "no completion queue" :
-						   "a completion queue: counts begin at 1, and the CQ has "
-					   "to be of the queue pair's context");
+			       shca_refuse(EINVAL,
+					   "ibv_exp_post_send: WAIT on queue pair %#x for %d completions of CQ %p: the count "
+					   "begins at 1, and the CQ must be one of the queue pair's context",
+					   q->qp.qp_num, wr->task.cqe_wait.cq_count, (void *)wr->task.cqe_wait.cq);
 		const struct shca_user_qp *t = (const struct shca_user_qp *)wr->task.wqe_enable.qp;
 		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
 		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
 			return shca_refuse(
 				EINVAL,
-				"ibv_exp_post_send: %s_ENABLE of %d requests: the queue pair to enable has to be one of this "
-				"context%s, the count not negative",
-				op == SHCA_OP_SEND_EN ? "SEND" : "RECV", wr->task.wqe_enable.wqe_count,
+				"ibv_exp_post_send: %s_ENABLE on queue pair %#x of %d requests of queue pair %p: that one must "
+				"be of the same context%s, and the count not negative",
+				op == SHCA_OP_SEND_EN ? "SEND" : "RECV", q->qp.qp_num, wr->task.wqe_enable.wqe_count,
+				(void *)wr->task.wqe_enable.qp,
 				op == SHCA_OP_SEND_EN ? "" : " with a receive queue of its own");
 		if (!(t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV)))
-			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of queue pair %#x, which is not managed",
-					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
+			return shca_refuse(EINVAL,
+					   "ibv_exp_post_send: %s_ENABLE of queue pair %#x, which was created without "
+					   "IBV_EXP_QP_CREATE_MANAGED_%s",
+					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num,
+					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV");
 		return 0;
 	}
 	/* before the look at sg_list and num_sge, which only requests that move data have */
@@ -596,7 +628,10 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 	for (; task; task = task->next) {
 		*bad = task;
 		if (!task->item.qp || task->item.qp->context != &c->v.context)
-			return shca_refuse(EINVAL, "ibv_exp_post_task: a task for no queue pair of this context");
+			return shca_refuse(EINVAL,
+					   "ibv_exp_post_task: a task for queue pair %p: a list's queue pairs are all of the "
+					   "context that the call has",
+					   (void *)task->item.qp);
 		struct shca_user_qp *q = exp_post_lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND) {
 			lock_once(count_of(c, &q->task), &q->lock);
@@ -606,7 +641,8 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 						   shca_no_receives(q));
 			lock_once(count_of(c, &q->rq->task), &q->rq->lock);
 		} else {
-			return shca_refuse(EINVAL, "ibv_exp_post_task: a task of type %d", task->task_type);
+			return shca_refuse(EINVAL, "ibv_exp_post_task: a task of type %d: IBV_EXP_TASK_SEND (%d) or _RECV (%d)",
+					   task->task_type, IBV_EXP_TASK_SEND, IBV_EXP_TASK_RECV);
 		}
 	}
 	return 0;
@@ -640,13 +676,16 @@ static int exp_post_count_task(struct ibv_exp_task *task)
 		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
 			if ((uint32_t)wr->num_sge > rq->max_sge)
 				return shca_refuse(EINVAL,
-						   "ibv_exp_post_task: a receive of %d segments, queue pair %#x was made for %u",
+						   "ibv_exp_post_task: a receive of %d segments, queue pair %#x was created for "
+						   "%u (max_recv_sge)",
 						   wr->num_sge, q->qp.qp_num, rq->max_sge);
 			rq->task.n++;
 		}
 		uint64_t room = rq->max_wr - (rq->size - (rq->fifo_tail - rq->fifo_head));
 		return rq->task.n <= room ? 0 :
-		       shca_refuse(ENOMEM, "ibv_exp_post_task: %lu receives, queue pair %#x has room for %lu of %u",
+		       shca_refuse(ENOMEM,
+				   "ibv_exp_post_task: %lu receives, queue pair %#x has room for %lu of %u (max_recv_wr): poll "
+				   "completions of earlier ones first",
 				   (unsigned long)rq->task.n, q->qp.qp_num, (unsigned long)room, rq->max_wr);
 	}
 	for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {

@@ -174,7 +174,9 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 static void umr_check(struct shca_user_qp *q)
 {
 	if (q->umr->left && !q->wr_err)
-		q->wr_err = shca_refuse(EINVAL, "wr_complete: mlx5dv_wr_mkey_configure lacks %u setters", q->umr->left);
+		q->wr_err = shca_refuse(EINVAL, "ibv_wr_complete on queue pair %#x: the mlx5dv_wr_mkey_configure of key %#x "
+					"lacks %u of its num_setters (mlx5dv_wr_set_mkey_*)",
+					q->qp.qp_num, q->umr->mkey->lkey, q->umr->left);
 }
 
 static int umr_complete(struct ibv_qp_ex *ex)
@@ -335,7 +337,10 @@ static inline struct shca_send *current(struct shca_user_qp *q)
 {
 	if (unlikely(!q->wr_last)) {
 		if (!q->wr_err)
-			q->wr_err = shca_refuse(EINVAL, "wr_set_*: no request was begun by one of wr_send, wr_rdma_write, ...");
+			q->wr_err = shca_refuse(EINVAL,
+						"ibv_wr_set_* on queue pair %#x: no request to set; ibv_wr_send, "
+						"ibv_wr_rdma_write or another one begins it first",
+						q->qp.qp_num);
 		return NULL;
 	}
 	return q->wr_last;
@@ -555,7 +560,10 @@ static void umr_append(struct shca_user_qp *q, uint64_t id, unsigned int flags, 
 	int err = 0;
 
 	if (!(flags & IBV_SEND_INLINE))
-		err = shca_refuse(EOPNOTSUPP, "mlx5dv_wr_mr_*, mlx5dv_wr_mkey_configure: without IBV_SEND_INLINE in wr_flags");
+		err = shca_refuse(EOPNOTSUPP,
+				  "mlx5dv_wr_mr_list, _mr_interleaved, _mkey_configure on queue pair %#x: wr_flags %#x: entries "
+				  "are read when the request is posted, so IBV_SEND_INLINE must be set",
+				  q->qp.qp_num, flags);
 	q->ex.wr_id = id;
 	q->ex.wr_flags = flags;
 	struct shca_send *b = err ? NULL : new_request(&q->ex, SHCA_OP_UMR, 0, 0, 0);
@@ -633,8 +641,11 @@ static void wr_mkey_configure(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey,
 	if (q->wr_err)
 		return;
 	if (!setters || attr->comp_mask || (attr->conf_flags & ~(uint32_t)MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR)) {
-		q->wr_err = shca_refuse(EOPNOTSUPP, "mlx5dv_wr_mkey_configure: %u setters, flags %#x, comp_mask %#lx", setters,
-					attr->conf_flags, (unsigned long)attr->comp_mask);
+		q->wr_err = shca_refuse(EOPNOTSUPP, "mlx5dv_wr_mkey_configure of key %#x: num_setters %u, conf_flags %#x, "
+					"comp_mask %#lx: at least one setter, no flag but MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR "
+					"(%#x), and comp_mask 0",
+					mkey->lkey, setters, attr->conf_flags, (unsigned long)attr->comp_mask,
+					MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR);
 		return;
 	}
 	*q->umr = (struct shca_umr){.left = setters, .mkey = mkey, .wr_id = q->ex.wr_id, .wr_flags = q->ex.wr_flags};
@@ -646,7 +657,10 @@ static struct shca_umr *umr_setter(struct shca_user_qp *q)
 	if (q->umr->left)
 		return q->umr;
 	if (!q->wr_err)
-		q->wr_err = shca_refuse(EINVAL, "mlx5dv_wr_set_mkey_*: no request of mlx5dv_wr_mkey_configure takes it");
+		q->wr_err = shca_refuse(EINVAL,
+					"mlx5dv_wr_set_mkey_* on queue pair %#x: no mlx5dv_wr_mkey_configure wants a setter; it "
+					"comes first, with num_setters for all of its setters",
+					q->qp.qp_num);
 	return NULL;
 }
 
