@@ -193,6 +193,59 @@ static void datagram_ways(void)
 	CHECK(!ibv_destroy_qp(q[0]) && !ibv_destroy_qp(q[1]) && !ibv_destroy_qp(wrong), "destroy");
 }
 
+/*
+ * The sender of a datagram is read with its completion, and not from the receive, which may be another datagram's by the time that
+ * the program asks for the LID:
+ *
+ *   1. the cursor stands on a datagram with immediate from port 2
+ *   2. every receive of the queue is posted again, and filled from port 1
+ */
+static void sender_read_late(void)
+{
+	struct ibv_cq_init_attr_ex ca = {.cqe = 256, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(t.ctx, &ca);
+	struct ibv_qp_init_attr qa = {.send_cq = cq, .qp_type = IBV_QPT_UD,
+				      .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = VT_QKEY};
+	struct ibv_qp *from[2] = {datagrams(1), datagrams(2)};
+	struct ibv_poll_cq_attr pa = {.comp_mask = 0};
+	struct ibv_sge sge = vt_sge(mr, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
+				 .wr.ud.remote_qkey = VT_QKEY}, *bad;
+	struct ibv_ah *ah[2];
+
+	CHECK(ex, "ibv_create_cq_ex");
+	qa.recv_cq = ibv_cq_ex_to_cq(ex);
+	struct ibv_qp *to = ibv_create_qp(t.pd, &qa);
+	CHECK(to && !ibv_modify_qp(to, &a, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), "INIT");
+	vt_rtr_rts(to, 0, vt_rts_attr());
+	wr.wr.ud.remote_qpn = to->qp_num;
+	for (uint8_t i = 0; i < 2; i++) {
+		struct ibv_ah_attr at = {.dlid = ports_lid(t.ctx, 1), .port_num = i + 1, .sl = i + 3};
+		ah[i] = ibv_create_ah(t.pd, &at);
+		CHECK(ah[i], "ibv_create_ah");
+	}
+	int n = 0;
+	for (; !vt_recv(to, (uint64_t)n, vt_sge(mr, 1024, 104)); n++) {
+		uint8_t port = n ? 0 : 1;
+		wr.wr.ud.ah = ah[port];
+		CHECK(!ibv_post_send(from[port], &wr, &bad), "post");
+		if (!n)
+			CHECK(!ibv_start_poll(ex, &pa) && ex->wr_id == 0, "ibv_start_poll");
+	}
+	CHECK(n > (int)qa.cap.max_recv_wr, "%d receives", n);
+	CHECK(ibv_wc_read_slid(ex) == ports_lid(t.ctx, 2) && ibv_wc_read_src_qp(ex) == from[1]->qp_num && ibv_wc_read_sl(ex) == 4,
+	      "from LID %u", ibv_wc_read_slid(ex));
+	for (int i = 1; i < n; i++)
+		CHECK(!ibv_next_poll(ex) && ex->wr_id == (uint64_t)i && ibv_wc_read_slid(ex) == ports_lid(t.ctx, 1) &&
+			      ibv_wc_read_src_qp(ex) == from[0]->qp_num && ibv_wc_read_sl(ex) == 3,
+		      "datagram %d from LID %u", i, ibv_wc_read_slid(ex));
+	ibv_end_poll(ex);
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_destroy_ah(ah[i]) && !ibv_destroy_qp(from[i]), "destroy");
+	CHECK(!ibv_destroy_qp(to) && !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "destroy");
+}
+
 /* Members on either port get a group's datagrams, while their ports are up. */
 static void multicast(void)
 {
@@ -339,6 +392,7 @@ int main(void)
 	files();
 	connections();
 	datagram_ways();
+	sender_read_late();
 	multicast();
 	one_down();
 	one_port();
