@@ -49,11 +49,11 @@ two() {
 	# a case that has had no time on a loaded machine has another try
 	for try in 1 2; do
 		free_port
-		timeout 100 "$shcarun" --debug "$@" -p $port >"$tmp/server.out" 2>&1 &
+		timeout 400 "$shcarun" --debug "$@" -p $port >"$tmp/server.out" 2>&1 &
 		server=$!
 		pids="$pids $server"
 		until listening $port || ! kill -0 $server 2>/dev/null; do sleep 0.05; done
-		timeout 100 "$shcarun" --debug "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1
+		timeout 400 "$shcarun" --debug "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1
 		status=$?
 		wait $server
 		other=$?
@@ -284,14 +284,14 @@ raw_all() {
 cm() {
 	for try in $(seq "${5:-1}"); do
 		# shellcheck disable=SC2086
-		timeout 60 "$shcarun" $3 >"$tmp/server.out" 2>&1 &
+		timeout 200 "$shcarun" $3 >"$tmp/server.out" 2>&1 &
 		server=$!
 		pids="$pids $server"
 		sleep 0.5
 		n=0
 		while :; do
 			# shellcheck disable=SC2086
-			timeout 60 "$shcarun" $4 >"$tmp/client.out" 2>&1
+			timeout 200 "$shcarun" $4 >"$tmp/client.out" 2>&1
 			status=$?
 			n=$((n + 1))
 			[ $status != 0 ] && [ $status != 124 ] && [ $n -lt 50 ] && kill -0 $server 2>/dev/null || break

@@ -2,10 +2,11 @@
 /*
  * A device with two ports (SHCA_PORTS=2): their attributes, GIDs, files and counters; queues and address handles of either port,
  * paths from a port to the same and to the other one; a port that is down concerns its own paths only, and its events name it. A
- * process with one port beside.
+ * process with one port beside; Ethernet frames of each port.
  */
 #include <endian.h>
 
+#include "frame.h"
 #include "ports.h"
 
 static struct vt t;
@@ -320,6 +321,60 @@ static void one_down(void)
 		;
 }
 
+static void frame_from(struct ibv_qp *qp, uint32_t number)
+{
+	static const uint8_t macs[12] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8};
+	struct ibv_sge sge = vt_sge(mr, 0, 60);
+	struct ibv_send_wr wr = {.wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	memcpy(memory, macs, sizeof(macs));
+	memcpy(memory + 20, &number, sizeof(number));
+	CHECK(!ibv_post_send(qp, &wr, &bad), "a frame");
+}
+
+/* A frame goes to the flows of the port that it leaves by, whatever port their queue is bound to, while that port is up. */
+static void frames(void)
+{
+	struct ibv_cq *to_cq = vt_cq(&t, 64, NULL);
+	struct ibv_qp *from[2], *to[2];
+	struct ibv_flow *flow[2];
+
+	CHECK(!setenv("SHCA_LINK", "ethernet", 1), "setenv");
+	for (uint8_t i = 0; i < 2; i++) {
+		struct rule r = rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 0);
+		from[i] = raw_qp(&t, cq, 0, 4);
+		to[i] = raw_qp(&t, to_cq, 0, 16);
+		raw_ready_at(from[i], i + 1);
+		raw_ready_at(to[i], 2 - i);
+		r.attr.port = i + 1;
+		flow[i] = flow_to(to[i], r);
+		CHECK(flow[i], "ibv_create_flow of port %u", i + 1);
+	}
+	/* 0: none is down */
+	for (uint32_t down = 0; down <= 2; down++) {
+		if (down)
+			ports_inject(down, "port-down");
+		for (uint32_t i = 0; i < 2; i++) {
+			uint32_t number = 10 * down + i, got;
+			CHECK(!vt_recv(to[0], 0, vt_sge(mr, 1024, 64)) && !vt_recv(to[1], 1, vt_sge(mr, 2048, 64)), "receives");
+			frame_from(from[i], number);
+			vt_expect(cq, 5, IBV_WC_SUCCESS);
+			if (down != i + 1) {
+				struct ibv_wc wc = vt_expect(to_cq, i, IBV_WC_SUCCESS);
+				memcpy(&got, memory + (i ? 2048 : 1024) + 20, sizeof(got));
+				CHECK(wc.qp_num == to[i]->qp_num && wc.byte_len == 60 && got == number, "frame %u of %u", got, number);
+			}
+			vt_none(to_cq);
+		}
+		if (down)
+			ports_inject(down, "port-up");
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_destroy_flow(flow[i]) && !ibv_destroy_qp(from[i]) && !ibv_destroy_qp(to[i]), "destroy");
+	CHECK(!ibv_destroy_cq(to_cq) && !unsetenv("SHCA_LINK"), "destroy");
+}
+
 /* A process with one port, in the same fabric. */
 static void one_port(void)
 {
@@ -395,6 +450,7 @@ int main(void)
 	sender_read_late();
 	multicast();
 	one_down();
+	frames();
 	one_port();
 	CHECK(!ibv_dereg_mr(mr) && !shca_free(t.ctx, memory) && !ibv_destroy_cq(cq), "destroy");
 	vt_close(&t);

@@ -341,8 +341,8 @@ static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
 	}
 }
 
-/* The object of this process that a completion's number belongs to. */
-static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t number)
+/* The object of this process that a completion's number belongs to; of a datagram from port 2 (from: sender_of), its LID. */
+static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t number, uint32_t from)
 {
 	struct shca_tagged *t = shca_local_get(cq->m, w->qp_num);
 
@@ -355,6 +355,8 @@ static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t 
 	}
 	if (!(w->exp_opcode & IBV_EXP_WC_RECV))
 		return;
+	if (unlikely(from & SHCA_CQE_UD_PORT_2))
+		w->slid = slid_of(cq, from);
 	/* an XRC receive's completion has the number of the SRQ; qp_num is that of the receiving queue */
 	if (number != w->qp_num)
 		t = shca_local_get(cq->m, number);
@@ -374,11 +376,11 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 	*w = (struct ibv_exp_wc){
 		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
 		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
-		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = slid_of(cq, p->from), .sl = p->sl,
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m, 1), .sl = p->sl,
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
-	name_object(cq, w, SHCA_CQE_QPN(p->w0));
+	name_object(cq, w, SHCA_CQE_QPN(p->w0), p->from);
 }
 
 int shca_exp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_exp_wc *wc)
