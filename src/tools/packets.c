@@ -53,7 +53,8 @@ struct flow {
 
 struct packets {
 	struct pcapng *out;
-	struct packets_port port;
+	struct packets_port port[2];
+	bool roce;
 	struct flow *flow;	/* hash table by qpn, linear probing; qpn 0: free */
 	uint32_t flows, mask;
 	uint32_t crc32[256], crc16[256];
@@ -95,7 +96,7 @@ static uint32_t icrc_of(const struct packets *p, uint32_t bth)
 
 	memcpy(head, p->bytes, bth + 12);
 	head[bth + 4] = 0xff;
-	if (p->port.roce) {
+	if (p->roce) {
 		crc = crc32(p, crc, (const uint8_t *)"\xff\xff\xff\xff\xff\xff\xff\xff", 8);
 		uint8_t *ip = head + 14;
 		ip[0] |= 0x0f;
@@ -167,9 +168,22 @@ struct packet {
 	uint32_t offset, len;	/* of the data in the message */
 	uint8_t syndrome;	/* of an AETH */
 	uint32_t msn;
+	bool answer;		/* from the responder's port to the requester's */
 	uint64_t ns;
 	const char *comment;
 };
+
+/* The port that the packet leaves by. */
+static const struct packets_port *port_of(const struct packets *p, const struct packet *k)
+{
+	return &p->port[(k->answer ? k->r->to_port : k->r->port) == 2];
+}
+
+/* The port whose address the packet has. */
+static const struct packets_port *port_to(const struct packets *p, const struct packet *k)
+{
+	return &p->port[(k->answer ? k->r->port : k->r->to_port) == 2];
+}
 
 static bool has_grh(const struct shca_trace_record *r)
 {
@@ -182,13 +196,13 @@ static uint32_t class_flow(const struct shca_trace_record *r)
 	return r->type == IBV_QPT_UD ? (uint32_t)r->arg[1] & 0xfffffff : 0;
 }
 
-static void put_gids(struct packets *p, const struct shca_trace_record *r)
+static void put_gids(struct packets *p, const struct packet *k)
 {
-	put_bytes(p, p->port.gid, 16);
-	if (r->dqpn == SHCA_MULTICAST)
-		put_bytes(p, &r->arg[2], 16);
+	put_bytes(p, port_of(p, k)->gid, 16);
+	if (k->r->dqpn == SHCA_MULTICAST)
+		put_bytes(p, &k->r->arg[2], 16);
 	else
-		put_bytes(p, p->port.gid, 16);
+		put_bytes(p, port_to(p, k)->gid, 16);
 }
 
 /* ip_bytes: what is behind the IPv6 header. Any process has the same addresses: the UDP port tells the queues apart, as an
@@ -205,7 +219,7 @@ static void put_roce_front(struct packets *p, const struct packet *k, uint32_t i
 	put16(p, (uint16_t)ip_bytes);
 	put8(p, 17);
 	put8(p, hops ? hops : 64);
-	put_gids(p, r);
+	put_gids(p, k);
 	put16(p, (uint16_t)(0xc000 | ((k->from ^ k->to * 31) & 0x3fff)));
 	put16(p, ROCE_PORT);
 	put16(p, (uint16_t)ip_bytes);
@@ -221,16 +235,16 @@ static void put_ib_front(struct packets *p, const struct packet *k, uint32_t wor
 
 	put8(p, 0);	/* VL 0, version 0 */
 	put8(p, (uint8_t)(sl << 4 | (grh ? 3 : 2)));
-	put16(p, r->dqpn == SHCA_MULTICAST ? SHCA_MULTICAST_LID : p->port.lid);
+	put16(p, r->dqpn == SHCA_MULTICAST ? SHCA_MULTICAST_LID : port_to(p, k)->lid);
 	put16(p, (uint16_t)words);
-	put16(p, p->port.lid);
+	put16(p, port_of(p, k)->lid);
 	if (!grh)
 		return;
 	put32(p, 6u << 28 | class_flow(r));
 	put16(p, (uint16_t)(words * 4 - 8 - 40));
 	put8(p, 0x1b);
 	put8(p, (uint8_t)(r->arg[1] >> 32));
-	put_gids(p, r);
+	put_gids(p, k);
 }
 
 /* Bytes of the extended headers of an opcode. */
@@ -330,17 +344,17 @@ static void put_erf(struct packets *p, uint8_t type, uint64_t ns, uint32_t lengt
 static void write_packet(struct packets *p, const struct packet *k)
 {
 	const struct shca_trace_record *r = k->r;
-	uint32_t pad = -k->len & 3, ext = extended_bytes(k->op), front = p->port.roce ? 62 : has_grh(r) ? 48 : 8;
+	uint32_t pad = -k->len & 3, ext = extended_bytes(k->op), front = p->roce ? 62 : has_grh(r) ? 48 : 8;
 	uint32_t length = front + 12 + ext + k->len + pad + 4;
 
 	p->n = 0;
-	if (p->port.roce)
+	if (p->roce)
 		put_roce_front(p, k, length - 54);
 	else
 		put_ib_front(p, k, length / 4);
 	put8(p, k->op);
 	put8(p, (uint8_t)((k->solicited ? 0x80 : 0) | 0x40 | pad << 4));
-	put16(p, p->port.pkey);
+	put16(p, port_of(p, k)->pkey);
 	put32(p, k->to == SHCA_MULTICAST ? SHCA_MULTICAST_QPN : k->to);
 	put32(p, (k->ack_wanted ? 1u << 31 : 0) | (k->psn & 0xffffff));
 	put_extended(p, k);
@@ -352,12 +366,12 @@ static void write_packet(struct packets *p, const struct packet *k)
 		put_bytes(p, "\0\0\0", pad);
 		uint32_t icrc = htole32(icrc_of(p, front));
 		put_bytes(p, &icrc, 4);
-		if (!p->port.roce) {
+		if (!p->roce) {
 			uint16_t vcrc = htole16(vcrc_of(p));
 			put_bytes(p, &vcrc, 2);
 		}
 	}
-	if (p->port.roce) {
+	if (p->roce) {
 		pcapng_packet(p->out, k->ns, p->bytes, p->n, length, k->comment);
 		return;
 	}
@@ -368,7 +382,7 @@ static void write_packet(struct packets *p, const struct packet *k)
 /* A frame of a raw packet queue. ERF has two bytes in front of it, and its FCS behind it, if the record has the whole frame. */
 static void write_frame(struct packets *p, const struct shca_trace_record *r, const char *comment)
 {
-	if (p->port.roce) {
+	if (p->roce) {
 		pcapng_packet(p->out, r->begin, r->data, r->kept, r->len, comment);
 		return;
 	}
@@ -411,14 +425,15 @@ static struct flow *flow_of(struct packets *p, uint32_t qpn)
 	return f;
 }
 
-struct packets *packets_new(struct pcapng *out, const struct packets_port *port)
+struct packets *packets_new(struct pcapng *out, const struct packets_port port[2], bool roce)
 {
 	struct packets *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	p->out = out;
-	p->port = *port;
+	memcpy(p->port, port, sizeof(p->port));
+	p->roce = roce;
 	p->mask = 63;
 	p->flow = calloc(p->mask + 1ul, sizeof(*p->flow));
 	if (!p->flow) {
@@ -571,8 +586,8 @@ uint64_t packets_write(struct packets *p, const struct shca_trace_record *r, con
 	request.psn = f->psn;
 	if (syndrome >= 0 && written < most) {
 		f->msn += done;
-		k = (struct packet){.r = r, .from = r->dqpn, .to = r->qpn, .op = class | OP_ACK, .psn = f->psn + (uint32_t)n - 1,
-				    .syndrome = (uint8_t)syndrome, .msn = f->msn, .ns = r->end};
+		k = (struct packet){.r = r, .answer = true, .from = r->dqpn, .to = r->qpn, .op = class | OP_ACK,
+				    .psn = f->psn + (uint32_t)n - 1, .syndrome = (uint8_t)syndrome, .msn = f->msn, .ns = r->end};
 		if ((answered || r->op == SHCA_OP_ATOMIC_WRITE) && done)
 			written += write_response(p, &request, k, most - written);
 		else {

@@ -38,9 +38,9 @@ struct packets;
 struct packets_port {
 	uint8_t gid[16];
 	uint16_t lid, pkey;
-	bool roce;
 };
-struct packets *packets_new(struct pcapng *out, const struct packets_port *port);
+/* port: of ports 1 and 2. roce: RoCE v2 packets in place of InfiniBand's. */
+struct packets *packets_new(struct pcapng *out, const struct packets_port port[2], bool roce);
 void packets_free(struct packets *p);
 /* Writes the packets of a request, `most` at most; text: comment of the first one. Returns how many. */
 uint64_t packets_write(struct packets *p, const struct shca_trace_record *r, const char *text, uint64_t most);

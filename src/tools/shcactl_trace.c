@@ -180,14 +180,16 @@ static bool drain(struct tracer *t, bool last)
 
 static int trace_to(struct shca_member *m, const struct trace_options *o, FILE *f)
 {
-	const struct shca_port *port = shca_port_of(m, 1);
-	struct packets_port head = { .lid = shca_lid(m, 1), .pkey = (uint16_t)atomic_load(&port->pkey), .roce = o->roce };
+	struct packets_port port[2];
 	struct tracer t = { .m = m, .o = o };
 	int status = 1;
 
-	shca_gid_of(m, 1, head.gid);
+	for (uint32_t i = 0; i < ARRAY_SIZE(port); i++) {
+		port[i] = (struct packets_port){ .lid = shca_lid(m, i + 1), .pkey = (uint16_t)atomic_load(&shca_port_of(m, i + 1)->pkey) };
+		shca_gid_of(m, i + 1, port[i].gid);
+	}
 	struct pcapng *out = pcapng_open(f, o->roce ? LINK_ETHERNET : LINK_ERF, "shca0", "shcactl trace");
-	t.packets = out ? packets_new(out, &head) : NULL;
+	t.packets = out ? packets_new(out, port, o->roce) : NULL;
 	if (!t.packets) {
 		fputs("shcactl: out of memory\n", stderr);
 		free(out);

@@ -2,7 +2,7 @@
 shca_rig = tests/shca/rig.h tests/shca/rig.c
 graph_sources = tests/shca/graph.h tests/shca/graph_make.c tests/shca/graph_check.c tests/shca/graph_run.c \
 	tests/verbs/calc_model.h tests/verbs/atomic_model.h
-vproc_sources = tests/shca/vproc.h tests/shca/vproc.c tests/shca/vproc_traffic.c tests/shca/vproc_graphs.c \
+vproc_sources = tests/shca/vproc.h tests/shca/vproc.c tests/shca/vproc_traffic.c tests/shca/vproc_frames.c tests/shca/vproc_graphs.c \
 	tests/shca/vproc_memory.c $(graph_sources) $(shca_rig) $(shca_sources)
 
 noinst_PROGRAMS += tests/shca/vproc

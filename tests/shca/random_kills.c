@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random kills under full traffic: workers, all connected to all by an ordinary and by a cross-channel queue, send, write,
- * read, copy large blocks and post task lists that other workers run, some of them with masked atomics at two others. Now and
- * then one is killed by SIGKILL and replaced, or stopped by SIGSTOP for a while, and sometimes killed in that state, or while
+ * read, copy large blocks and post task lists that other workers run, some of them with masked atomics at two others; each changes
+ * the size of its shared receive queue all the while. Now and then one is killed by SIGKILL and replaced, or stopped by SIGSTOP for a while, and sometimes killed in that state, or while
  * another is stopped. Survivors check every byte, the order of each queue and every status; in the end nothing may be left.
  * No kill comes before some of each kind of traffic has got through since the last one.
  *
@@ -30,7 +30,7 @@ static const struct {
 	unsigned least;
 } traffic[TRAFFICS] = {
 	{"messages", 1000}, {"messages of task lists", 5}, {"writes read back", 4}, {"adds", 5}, {"masked adds at two others", 2},
-	{"large writes read back", 0},
+	{"large writes read back", 0}, {"sizes of shared receive queues", 1},
 };
 
 /* The engine is built with failpoints: here they give the CPU away now and then, so that a kill meets windows of
@@ -76,6 +76,17 @@ static void tend(struct worker *w, uint32_t p)
 	begin(w, p, gen, epoch);
 }
 
+/* Another size of the SRQ, with all its receives in use, while peers' messages take them. */
+static void resize_srq(struct worker *w)
+{
+	struct ibv_srq_attr a = {.max_wr = SRX + rig_below(&w->rng, 3 * SRX)};
+	int err = shca_modify_srq(w->srq, &a, IBV_SRQ_MAX_WR);
+
+	if (err)
+		FAIL("worker %u: modify_srq: %s", w->id, strerror(err));
+	atomic_fetch_add(&bd->done[RESIZES], 1);
+}
+
 static void work(uint32_t id, uint32_t gen, uint64_t seed)
 {
 	struct worker w = {.id = id, .gen = gen, .rng = (seed * 1000003 + gen * 64 + id) * 0x9e3779b97f4a7c15ull | 1};
@@ -118,6 +129,8 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 			if (w.big_conn == c || rig_below(&w.rng, 100) == 0)
 				send_big(&w, c);
 		}
+		if (rig_below(&w.rng, 50) == 0)
+			resize_srq(&w);
 		poll_all(&w, false);
 		uint64_t foreign = atomic_load(&w.r.m->proc->foreign_wqes);
 		atomic_fetch_add(&bd->foreign, foreign - w.foreign);

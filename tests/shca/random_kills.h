@@ -45,12 +45,12 @@ struct board {
 		struct offer to[MAXW];
 	} w[MAXW];
 	_Atomic uint64_t ambiguous, connections, foreign;
-	_Atomic uint64_t done[6];		/* by enum traffic */
+	_Atomic uint64_t done[7];		/* by enum traffic */
 };
 extern struct board *bd;
 extern uint32_t workers;	/* a quarter of them has no shared receive queue */
 
-enum traffic { MESSAGES, LISTS_RUN, WRITES, ADDS, MASKED, LARGE, TRAFFICS };
+enum traffic { MESSAGES, LISTS_RUN, WRITES, ADDS, MASKED, LARGE, RESIZES, TRAFFICS };
 enum kind { D, C };
 enum what { W_SEND, W_WRITE_IMM, W_WRITE, W_READ, W_FAA, W_MASKED, W_BIG_WRITE, W_BIG_READ };
 

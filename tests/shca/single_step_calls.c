@@ -15,7 +15,8 @@ static struct {
 	struct rig r;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq, *armed, *wcq;
-	struct ibv_qp *rc, *ud, *xrc, *dci, *cross, *managed, *own;
+	struct ibv_qp *rc, *ud, *xrc, *dci, *cross, *managed, *own, *frames[2];
+	struct ibv_flow *flow;
 	struct ibv_srq *srq;
 	struct ibv_ah *ah;
 	struct ibv_pd *pd;
@@ -156,6 +157,29 @@ static void call_post_srq(const struct call *c)
 
 	(void)c;
 	ok(shca_post_srq_recv(v.srq, &wr, &bad));
+}
+
+/* An SRQ with receives, two of which have their message. */
+static void ready_resize(const struct call *c)
+{
+	make_srq(c);
+	for (unsigned i = 0; i < 8; i++)
+		call_post_srq(c);
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = v.cq, .rcq = v.cq, .srq = v.srq, .send_wr = 4, .sge = 1, .inl = 64};
+	struct ibv_sge sge = {(uintptr_t)v.mem[0], 8, v.mr[0]->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	v.own = rig_qp(&v.r, &a);
+	rig_init(v.own);
+	connect_queue(v.own, v.own->qp_num);
+	for (unsigned i = 0; i < 2; i++)
+		ok(shca_post_send(v.own, &wr, &bad));
+}
+
+static void call_resize_srq(const struct call *c)
+{
+	struct ibv_srq_attr a = {.max_wr = (uint32_t)c->arg, .srq_limit = (uint32_t)c->arg2};
+
+	ok(shca_modify_srq(v.srq, &a, IBV_SRQ_MAX_WR | (c->arg2 ? IBV_SRQ_LIMIT : 0)));
 }
 
 static void call_ah(const struct call *c)
@@ -370,6 +394,54 @@ static void call_dc(const struct call *c)
 	ok(ibv_wr_complete(ex));
 }
 
+/* ---- Ethernet frames ------------------------------------------------------------------------------------------------- */
+
+static void call_flow(const struct call *c)
+{
+	struct ibv_flow_attr attr = {.type = (enum ibv_flow_attr_type)c->arg, .size = sizeof(attr), .port = 1};
+
+	v.flow = shca_create_flow(v.frames[1], &attr);
+	CHECK(v.flow);
+}
+
+/* Two raw packet queues; arg2: the second one has a flow of all frames. */
+static void ready_frames(const struct call *c)
+{
+	struct ibv_qp_init_attr i = {.send_cq = v.cq, .recv_cq = v.cq, .qp_type = IBV_QPT_RAW_PACKET,
+				     .cap = {.max_send_wr = 4, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1}};
+
+	/* the link layer is a thing of each process */
+	CHECK(!setenv("SHCA_LINK", "ethernet", 1));
+	for (int q = 0; q < 2; q++) {
+		struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+		v.frames[q] = shca_create_qp(v.r.pd, &i);
+		CHECK(v.frames[q]);
+		ok(shca_modify_qp(v.frames[q], &a, IBV_QP_STATE | IBV_QP_PORT));
+		a.qp_state = IBV_QPS_RTR;
+		ok(shca_modify_qp(v.frames[q], &a, IBV_QP_STATE));
+		a.qp_state = IBV_QPS_RTS;
+		ok(shca_modify_qp(v.frames[q], &a, IBV_QP_STATE));
+	}
+	receives(v.frames[1], 4);
+	if (c->arg2)
+		call_flow(c);
+}
+
+static void call_destroy_flow(const struct call *c)
+{
+	(void)c;
+	ok(shca_destroy_flow(v.flow));
+}
+
+static void call_frame(const struct call *c)
+{
+	struct ibv_sge sge = {(uintptr_t)v.mem[0], 60, v.mr[0]->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	(void)c;
+	ok(shca_post_send(v.frames[0], &wr, &bad));
+}
+
 /* ---- the experimental verbs ------------------------------------------------------------------------------------------ */
 
 static void ready_cross(const struct call *c)
@@ -496,6 +568,9 @@ const struct call calls[] = {
 	{"srq", false, false, 0, 0, NULL, call_srq},
 	{"modify_srq", false, false, 0, 0, make_srq, call_modify_srq},
 	{"post_srq_recv", false, false, 0, 0, make_srq, call_post_srq},
+	{"resize_srq larger", false, false, 300, 0, ready_resize, call_resize_srq},
+	{"resize_srq smaller", false, false, 10, 0, ready_resize, call_resize_srq},
+	{"resize_srq, limit", false, false, 128, 4, ready_resize, call_resize_srq},
 	{"ah", false, false, 0, 0, NULL, call_ah},
 	{"xrcd", false, false, 0, 0, NULL, call_xrcd},
 	{"buf small", false, false, 4096, 0, NULL, call_buf},
@@ -548,6 +623,11 @@ const struct call calls[] = {
 	{"XRC WRITE", false, false, IBV_WR_RDMA_WRITE, 0, ready_request, call_xrc},
 	{"DC SEND", false, false, IBV_WR_SEND, 0, ready_dci, call_dc},
 	{"DC WRITE", false, false, IBV_WR_RDMA_WRITE, 0, ready_dci, call_dc},
+	{"create_flow", false, false, IBV_FLOW_ATTR_NORMAL, 0, ready_frames, call_flow},
+	{"create_flow, another", false, false, IBV_FLOW_ATTR_SNIFFER, 1, ready_frames, call_flow},
+	{"destroy_flow", false, false, IBV_FLOW_ATTR_NORMAL, 1, ready_frames, call_destroy_flow},
+	{"frame", false, false, IBV_FLOW_ATTR_NORMAL, 1, ready_frames, call_frame},
+	{"frame, no flow", false, false, IBV_FLOW_ATTR_NORMAL, 0, ready_frames, call_frame},
 	{"exp SEND", false, false, IBV_EXP_WR_SEND, 0, ready_cross, call_cross},
 	{"exp WAIT", false, false, IBV_EXP_WR_CQE_WAIT, 0, ready_cross, call_cross},
 	{"exp SEND_ENABLE", false, false, IBV_EXP_WR_SEND_ENABLE, 0, ready_cross, call_cross},

@@ -6,7 +6,9 @@
  * The engine is built with failpoints. Here nobody dies in them: they are the places where a thread now and then gives
  * the CPU away, so that windows of nanoseconds are met with few CPUs too (-j: one time in that many; 0: never).
  *
- *     vproc [-n MEMBERS] [-s SEED] [-t SECONDS] [-j N] [-o traffic|graphs|memory]
+ *     vproc [-n MEMBERS] [-s SEED] [-t SECONDS] [-j N] [-o traffic|graphs|memory|frames]
+ *
+ * frames: only with -o, since their device has two ports of Ethernet.
  */
 #include <getopt.h>
 #include <sched.h>
@@ -54,7 +56,7 @@ int main(int argc, char **argv)
 		case 'j': jitter = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'o': only = optarg; break;
 		default:
-			fprintf(stderr, "usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs|memory]\n",
+			fprintf(stderr, "usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs|memory|frames]\n",
 				argv[0]);
 			return 2;
 		}
@@ -65,6 +67,9 @@ int main(int argc, char **argv)
 	}
 	/* a hang is a failure, whatever waits */
 	alarm((unsigned)(seconds * 20) + 120);
+	bool frames = !strcmp(only, "frames");
+	if (frames)
+		CHECK(!setenv("SHCA_LINK", "ethernet", 1) && !setenv("SHCA_PORTS", "2", 1));
 	struct rig *rigs = calloc(n, sizeof(*rigs));
 	CHECK(rigs);
 	for (uint32_t i = 0; i < n; i++)
@@ -72,6 +77,8 @@ int main(int argc, char **argv)
 	seconds /= *only ? 1 : 3;
 	if (!*only || !strcmp(only, "traffic"))
 		vproc_traffic(rigs, n, seed, seconds);
+	if (frames)
+		vproc_frames(rigs, n, seed, seconds);
 	if (!*only || !strcmp(only, "graphs"))
 		vproc_graphs(rigs, n, seed, seconds);
 	if (!*only || !strcmp(only, "memory"))

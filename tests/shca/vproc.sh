@@ -18,10 +18,10 @@ for program in vproc vproc_tsan vproc_asan; do
 		echo "note: tests/shca/$program is not built"
 		continue
 	fi
-	for n in 2 4; do
-		# $fixed is a command with an option, split on purpose
+	for run in '2 -t 4' '4 -t 4' '4 -t 1 -o frames'; do
+		# $fixed is a command with an option, $run the arguments from the number of members on: split on purpose
 		# shellcheck disable=SC2086
-		$fixed timeout 300 tests/shca/$program -n $n -s "$seed" -t 4 >"$log" 2>&1
+		$fixed timeout 300 tests/shca/$program -s "$seed" -n $run >"$log" 2>&1
 		status=$?
 		if [ $status -ne 0 ] && [ -z "$fixed" ] && grep -q 'ThreadSanitizer: unexpected memory mapping' "$log"; then
 			echo "note: $program left out: it needs a fixed memory layout, and setarch -R is forbidden here"
@@ -29,7 +29,7 @@ for program in vproc vproc_tsan vproc_asan; do
 		fi
 		if [ $status -ne 0 ]; then
 			tail -n 60 "$log"
-			echo "FAIL: $program -n $n -s $seed: exit status $status"
+			echo "FAIL: $program -s $seed -n $run: exit status $status"
 			exit 1
 		fi
 		ran=$((ran + 1))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random traffic between virtual processes: every kind of request on RC queues (own receive queues and a shared one per
- * member), datagrams, receivers that are late (RNR). Every byte, the order of each queue and every atomic is checked;
+ * member, whose size changes all the while), datagrams, receivers that are late (RNR). Every byte, the order of each queue and every atomic is checked;
  * members that find nothing sleep on a completion channel, and a wake-up that is lost fails the test.
  */
 #include <errno.h>
@@ -70,6 +70,7 @@ struct vm {
 	struct ibv_mr *amr, *pmr;
 	char *srx[SRX];
 	bool srx_free[SRX];
+	uint32_t srx_posted, srx_size;	/* receives posted and not polled; the shared queue's size */
 	char *udrx[UDX], *udtx;
 	uint32_t ud_outstanding, *ud_last, *ud_seq;
 	struct ibv_ah *ah;
@@ -78,7 +79,7 @@ struct vm {
 	bool big_busy;
 	char *win;			/* [peer][WIN] of MSG: odd peers' in private memory */
 	_Atomic bool stopped;		/* sends no more */
-	uint64_t received;
+	uint64_t received, srq_resized;
 };
 
 struct traffic {
@@ -157,6 +158,7 @@ static void queues(struct vm *v)
 	v->rcq = rig_cq(&v->r, (int)(n * RX * 2 + SRX + UDX + 64), v->channel);
 	v->srq = shca_create_srq(v->r.pd, &sa);
 	CHECK(v->srq);
+	v->srx_size = SRX;
 	for (uint32_t i = 0; i < SRX; i++)
 		v->srx_free[i] = true;
 	for (uint32_t p = 0; p < n; p++) {
@@ -444,6 +446,7 @@ static void received(struct vm *v, const struct ibv_wc *wc)
 	if (*is_free)
 		FAIL("member %u: receive %u completed twice", v->id, i);
 	*is_free = true;
+	v->srx_posted -= c->srq;
 	if ((wc->wc_flags & IBV_WC_WITH_IMM) && wc->imm_data != seq)
 		FAIL("member %u: immediate %u instead of %u", v->id, wc->imm_data, seq);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
@@ -497,11 +500,29 @@ static void post_receives(struct vm *v)
 			continue;
 		struct ibv_sge sge = {(uintptr_t)v->srx[i], MSG, mr_of(v, v->srx[i])->lkey};
 		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1};
-		v->srx_free[i] = false;
 		int err = shca_post_srq_recv(v->srq, &wr, &bad);
+		if (err == ENOMEM && v->srx_posted >= v->srx_size)
+			return;
 		if (err)
-			FAIL("post_srq_recv: %s", strerror(err));
+			FAIL("post_srq_recv, %u of %u posted: %s", v->srx_posted, v->srx_size, strerror(err));
+		v->srx_free[i] = false;
+		v->srx_posted++;
 	}
+}
+
+/* Another size for the shared queue, while peers' messages take its receives. Receives whose message has come do not count, but
+ * are counted here until they are polled. */
+static void resize_srq(struct vm *v)
+{
+	struct ibv_srq_attr a = {.max_wr = 1 + rig_below(&v->rng, 3 * SRX)};
+	int err = shca_modify_srq(v->srq, &a, IBV_SRQ_MAX_WR);
+
+	if (err == EINVAL && a.max_wr < v->srx_posted)
+		return;
+	if (err)
+		FAIL("modify_srq: from %u to %u, %u posted: %s", v->srx_size, a.max_wr, v->srx_posted, strerror(err));
+	v->srx_size = a.max_wr;
+	v->srq_resized++;
 }
 
 /* Nothing to do: sleeps until a completion comes. The time limit is there to find a wake-up that was lost. */
@@ -583,6 +604,8 @@ static void *member(void *arg)
 			did += send_one(v, rig_below(&v->rng, t->n));
 		if (!rig_below(&v->rng, 16))
 			send_datagram(v, rig_below(&v->rng, t->n));
+		if (!rig_below(&v->rng, 50))
+			resize_srq(v);
 		did += poll_all(v);
 		/* late on purpose */
 		if (!rig_below(&v->rng, 5))
@@ -669,8 +692,9 @@ void vproc_traffic(struct rig *rigs, uint32_t n, uint64_t seed, double seconds)
 		CHECK(!pthread_create(&t.vm[i].thread, NULL, member, &t.vm[i]));
 	for (uint32_t i = 0; i < n; i++)
 		CHECK(!pthread_join(t.vm[i].thread, NULL));
-	uint64_t adds = 0, swaps = 0, foreign = 0;
+	uint64_t adds = 0, swaps = 0, foreign = 0, resized = 0;
 	for (uint32_t i = 0; i < n; i++) {
+		resized += t.vm[i].srq_resized;
 		for (int lane = 0; lane < 2; lane++) {
 			adds += t.vm[i].cell[lane][0];
 			swaps += t.vm[i].cell[lane][8];
@@ -680,8 +704,9 @@ void vproc_traffic(struct rig *rigs, uint32_t n, uint64_t seed, double seconds)
 	if (adds != atomic_load(&t.adds) || swaps != atomic_load(&t.swaps))
 		FAIL("atomics: %lu adds in memory, %lu completed; %lu swaps in memory, %lu won", (unsigned long)adds,
 		     (unsigned long)atomic_load(&t.adds), (unsigned long)swaps, (unsigned long)atomic_load(&t.swaps));
-	printf("traffic: %u members, %lu messages, %lu adds, %lu swaps, %lu requests run for others\n", n,
-	       (unsigned long)atomic_load(&t.messages), (unsigned long)adds, (unsigned long)swaps, (unsigned long)foreign);
+	printf("traffic: %u members, %lu messages, %lu adds, %lu swaps, %lu requests run for others, %lu sizes of SRQs\n", n,
+	       (unsigned long)atomic_load(&t.messages), (unsigned long)adds, (unsigned long)swaps, (unsigned long)foreign,
+	       (unsigned long)resized);
 	for (uint32_t i = 0; i < n; i++)
 		tear_down(&t.vm[i]);
 	free(t.vm);

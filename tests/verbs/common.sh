@@ -88,7 +88,7 @@ raw_pair() {
 	raw_macs=" -B 02:00:00:00:00:01 -E 02:00:00:00:00:02"
 	for attempt in 1 2 3 4 5; do
 		# shellcheck disable=SC2086
-		SHCA_LINK=ethernet timeout 60 "$shcarun" --debug "$1" --server $raw_macs $2 >"$tmp/server.out" 2>&1 &
+		SHCA_LINK=ethernet timeout 200 "$shcarun" --debug "$1" --server $raw_macs $2 >"$tmp/server.out" 2>&1 &
 		server=$!
 		pids="$pids $server"
 		n=0
@@ -98,7 +98,7 @@ raw_pair() {
 			sleep 0.05
 		done
 		# shellcheck disable=SC2086
-		SHCA_LINK=ethernet timeout 60 "$shcarun" --debug "$1" --client -B 02:00:00:00:00:02 -E 02:00:00:00:00:01 $3 >"$tmp/client.out" 2>&1
+		SHCA_LINK=ethernet timeout 200 "$shcarun" --debug "$1" --client -B 02:00:00:00:00:02 -E 02:00:00:00:00:01 $3 >"$tmp/client.out" 2>&1
 		raw_status=$?
 		[ $raw_status = 0 ] || kill $server 2>/dev/null
 		wait $server

@@ -99,14 +99,19 @@ static inline struct ibv_qp *raw_qp(struct vt *t, struct ibv_cq *cq, uint32_t fl
 	return qp;
 }
 
-static inline void raw_ready(struct ibv_qp *qp)
+static inline void raw_ready_at(struct ibv_qp *qp, uint8_t port)
 {
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port};
 	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT), "INIT");
 	a.qp_state = IBV_QPS_RTR;
 	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE), "RTR");
 	a.qp_state = IBV_QPS_RTS;
 	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE), "RTS");
+}
+
+static inline void raw_ready(struct ibv_qp *qp)
+{
+	raw_ready_at(qp, 1);
 }
 
 /* The attributes of a flow and its specifications, as ibv_create_flow takes them. */

@@ -3,7 +3,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/fast_inline tests/verbs/unpolled tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access \
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
-	tests/verbs/port_events tests/verbs/two_ports tests/verbs/path_migration tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
+	tests/verbs/port_events tests/verbs/two_ports tests/verbs/two_ports_exp tests/verbs/path_migration tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows tests/verbs/memory_keys \
 	tests/verbs/memory_keys_layouts tests/verbs/memory_keys_remote \
 	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults \
@@ -31,10 +31,15 @@ tests_verbs_port_events_SOURCES = tests/verbs/port_events.c tests/verbs/vt.h $(v
 tests_verbs_port_events_CFLAGS = $(AM_CFLAGS)
 tests_verbs_port_events_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_verbs_port_events_LDFLAGS = $(NOWRAP)
-tests_verbs_two_ports_SOURCES = tests/verbs/two_ports.c tests/verbs/ports.h tests/verbs/vt.h $(verbs_exp_sources)
+tests_verbs_two_ports_SOURCES = tests/verbs/two_ports.c tests/verbs/frame.h tests/verbs/ports.h tests/verbs/vt.h $(verbs_exp_sources)
 tests_verbs_two_ports_CFLAGS = $(AM_CFLAGS)
 tests_verbs_two_ports_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_verbs_two_ports_LDFLAGS = $(NOWRAP)
+tests_verbs_two_ports_exp_SOURCES = tests/verbs/two_ports_exp.c tests/verbs/ports.h tests/verbs/vt.h $(verbs_exp_sources)
+tests_verbs_two_ports_exp_CPPFLAGS = $(AM_CPPFLAGS) $(exp_include)
+tests_verbs_two_ports_exp_CFLAGS = $(AM_CFLAGS)
+tests_verbs_two_ports_exp_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_verbs_two_ports_exp_LDFLAGS = $(NOWRAP)
 tests_verbs_path_migration_SOURCES = tests/verbs/path_migration.c tests/verbs/ports.h tests/verbs/vt.h $(verbs_exp_sources)
 tests_verbs_path_migration_CFLAGS = $(AM_CFLAGS)
 tests_verbs_path_migration_LDADD = libshca_core.la $(VERBS_LIBS)
@@ -50,7 +55,7 @@ check_PROGRAMS += tests/verbs/trace_traffic
 TESTS += tests/verbs/trace.sh tests/verbs/python.sh tests/verbs/pyverbs_snippets.sh
 EXTRA_DIST += tests/verbs/trace.sh tests/verbs/python.sh tests/verbs/python_verbs.py tests/verbs/pyverbs_snippets.sh \
 	tests/verbs/pyverbs_snippets.py
-tests_verbs_trace_traffic_SOURCES = tests/verbs/trace_traffic.c tests/verbs/vt.h
+tests_verbs_trace_traffic_SOURCES = tests/verbs/trace_traffic.c tests/verbs/ports.h tests/verbs/vt.h
 tests_verbs_trace_traffic_LDADD = $(verbs_ldadd)
 tests_verbs_trace_traffic_LDFLAGS = $(NOWRAP)
 tests_verbs_multicast_SOURCES = tests/verbs/multicast.c tests/verbs/vt.h

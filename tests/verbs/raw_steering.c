@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random frames against random flows of several processes, compared with a model: the queues that get a frame, its bytes, the
+ * Random frames against random flows of several processes and two ports, compared with a model: the queues that get a frame, its bytes, the
  * order; queues with too few receives lose the frames behind. In the middle one process is killed, with its flows.
  *
  *     raw_steering [ROUNDS [SEED]]
@@ -164,6 +164,8 @@ static struct rule draw_rule(void)
 	struct rule r = rule_of(type, (uint16_t)draw(3));
 	struct fields f = draw_fields();
 
+	/* most of port 1, so that flows compete */
+	r.attr.port = draw(4) ? 1 : 2;
 	if (type == IBV_FLOW_ATTR_NORMAL) {
 		r.attr.flags = draw(6) ? 0 : IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
 		draw_specs(&r, &f);
@@ -240,6 +242,12 @@ struct round {
 
 static unsigned got_some, lost_some, many;
 
+/* The port of a queue: its frames leave there. A flow may lead from the other port to the queue. */
+static uint8_t port_of(unsigned p, unsigned q)
+{
+	return (p + q) % 3 ? 1 : 2;
+}
+
 /* Whether queue q of process p gets the frame. */
 static bool expected(const struct round *r, bool dead, unsigned p, unsigned q, const struct fields *f)
 {
@@ -252,7 +260,9 @@ static bool expected(const struct round *r, bool dead, unsigned p, unsigned q, c
 				for (unsigned i = 0; i < r->rules[a][b]; i++) {
 					const struct rule *rule = &r->rule[a][b][i];
 					bool own = a == r->sender && b == r->queue, takes = false;
-					if ((dead && a == KILLED) || (own && rule->attr.type != IBV_FLOW_ATTR_SNIFFER))
+					if ((dead && a == KILLED) || rule->attr.port != port_of(r->sender, r->queue))
+						continue;
+					if (own && rule->attr.type != IBV_FLOW_ATTR_SNIFFER)
 						continue;
 					bool normal = rule->attr.type == IBV_FLOW_ATTR_NORMAL && rule_matches(rule, f);
 					if (!pass && normal && !rule->attr.flags) {
@@ -372,7 +382,7 @@ static void check(struct side *s, const struct round *r, bool dead, unsigned p, 
 	/* receives that are left over go with the state */
 	if (n < r->receives[p][q]) {
 		CHECK(!vt_to(s->qp[q], IBV_QPS_RESET), "RESET");
-		raw_ready(s->qp[q]);
+		raw_ready_at(s->qp[q], port_of(p, q));
 	}
 }
 
@@ -390,7 +400,7 @@ static void process(unsigned p, unsigned rounds, uint64_t seed)
 		s->mr[q] = vt_mr(&s->t, s->mem[q], (size_t)(FRAMES + 1) * ROOM, IBV_ACCESS_LOCAL_WRITE);
 		s->cq[q] = vt_cq(&s->t, 2 * FRAMES, NULL);
 		s->qp[q] = raw_qp(&s->t, s->cq[q], strips(q) ? IBV_QP_CREATE_CVLAN_STRIPPING : 0, FRAMES);
-		raw_ready(s->qp[q]);
+		raw_ready_at(s->qp[q], port_of(p, q));
 	}
 	for (unsigned n = 0; n < rounds; n++) {
 		bool dead = n > rounds / 2;
@@ -451,7 +461,7 @@ int main(int argc, char **argv)
 	pid_t pid[PROCS];
 
 	vt_fabric();
-	CHECK(!setenv("SHCA_LINK", "ethernet", 1), "setenv");
+	CHECK(!setenv("SHCA_LINK", "ethernet", 1) && !setenv("SHCA_PORTS", "2", 1), "setenv");
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED, "mmap");
 	atomic_store(&st->alive, PROCS);

@@ -12,13 +12,14 @@ ctl() {
 	timeout 60 "$builddir/shcactl" --fabric "$SHCA_FABRIC" "$@"
 }
 
-# traced NAME OPTION...: runs the program, traced with these options. Leaves $tmp/NAME.pcapng, $tmp/NAME.sent, $tmp/NAME.out
+# traced NAME OPTION...: runs the program (with $arguments), traced with these options. Leaves $tmp/NAME.pcapng, $tmp/NAME.sent, $tmp/NAME.out
+arguments=
 traced() {
 	name=$1
 	shift
 	rm -f "$tmp/in" "$tmp/said"
 	mkfifo "$tmp/in" "$tmp/said"
-	timeout 120 "$builddir/tests/verbs/trace_traffic" <"$tmp/in" >"$tmp/said" 2>"$tmp/program.out" &
+	timeout 120 "$builddir/tests/verbs/trace_traffic" $arguments <"$tmp/in" >"$tmp/said" 2>"$tmp/program.out" &
 	program=$!
 	pids="$pids $program"
 	exec 9>"$tmp/in" 8<"$tmp/said"
@@ -84,6 +85,27 @@ shark -n -r "$tmp/ib.pcapng" -Y 'infiniband.bth.opcode == 29' -x >"$tmp/atomic.o
 # packet sequence numbers go up by one for each packet of a queue's requests
 shark -n -r "$tmp/ib.pcapng" -T fields -e frame.comment 2>/dev/null | grep -q 'trace_traffic\[[0-9]*\] queue 0x[0-9a-f]* to trace_traffic\[[0-9]*\] queue' ||
 	fail "no comments"
+
+# two ports: the addresses of each packet, and of datagrams with a GRH its GIDs
+export SHCA_PORTS=2
+arguments=ports
+traced ports
+seen "$tmp/ports.pcapng" infiniband.bth.opcode infiniband.bth.destqp infiniband.lrh.slid infiniband.lrh.dlid infiniband.grh.sgid infiniband.grh.dgid |
+	sed 's/ *$//' >"$tmp/ports.seen"
+cmp -s "$tmp/ports.seen" "$tmp/ports.sent" || {
+	diff "$tmp/ports.sent" "$tmp/ports.seen" >"$tmp/diff.out"
+	fail "the addresses of two ports"
+}
+traced ports_roce --roce
+seen "$tmp/ports_roce.pcapng" ipv6.src ipv6.dst >"$tmp/roce.seen"
+# the GIDs of two ports, each of them as often as its LID
+for end in 1 2; do
+	cut -d ' ' -f $((end + 2)) "$tmp/ports.sent" | sort | uniq -c | awk '{ print $1 }' >"$tmp/lids"
+	cut -d ' ' -f $end "$tmp/roce.seen" | sort | uniq -c | awk '{ print $1 }' >"$tmp/gids"
+	[ "$(wc -l <"$tmp/lids")" -eq 2 ] && cmp -s "$tmp/lids" "$tmp/gids" || fail "RoCE: the addresses of two ports"
+done
+unset SHCA_PORTS
+arguments=
 
 # one queue: the two packets of the refused WRITE
 traced queue --queue

@@ -2,10 +2,16 @@
 /*
  * Requests of every kind, for tests/verbs/trace.sh: says "ready NUMBER" (of the queue whose requests are refused), waits for a
  * line, posts, and prints a line for each packet that an adapter would have sent: opcode, destination queue, immediate or "-".
+ *
+ *     trace_traffic ports
+ *
+ * with SHCA_PORTS=2: requests from either port to either port, with source LID and destination LID of each packet in place of
+ * the immediate, and, of datagrams with a GRH, source GID and destination GID behind them.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
 
-#include "vt.h"
+#include "ports.h"
 
 #define LONG 10000u			/* three packets of the path MTU, 4096 */
 #define BYTES 65536u
@@ -176,7 +182,81 @@ static void refused(struct ibv_qp *a, struct ibv_qp *b)
 	packet(17, a->qp_num);
 }
 
-int main(void)
+/* ---- two ports --------------------------------------------------------------------------------------------------------------- */
+
+/* A packet between the ports; grh: with GIDs. */
+static void packet_by(unsigned opcode, uint32_t to, uint8_t sport, uint8_t dport, bool grh)
+{
+	printf("%u 0x%06x %u %u", opcode, to, ports_lid(t.ctx, sport), ports_lid(t.ctx, dport));
+	for (int i = 0; i < 2 && grh; i++) {
+		char text[INET6_ADDRSTRLEN];
+		union ibv_gid gid;
+		CHECK(!ibv_query_gid(t.ctx, i ? dport : sport, 0, &gid), "GID");
+		printf(" %s", inet_ntop(AF_INET6, &gid, text, sizeof(text)));
+	}
+	putchar('\n');
+}
+
+static void connected_by(uint8_t at, uint8_t other)
+{
+	struct ibv_qp *a = queue(IBV_QPT_RC), *b = queue(IBV_QPT_RC);
+
+	ports_connect(a, b->qp_num, at, other, vt_rts_attr());
+	ports_connect(b, a->qp_num, other, at, vt_rts_attr());
+	receive(b);
+	post(a, IBV_WR_SEND, 10, (struct ibv_send_wr)SIGNALED);
+	received();
+	packet_by(0x04, b->qp_num, at, other, false);
+	packet_by(0x11, a->qp_num, other, at, false);
+	post(a, IBV_WR_RDMA_WRITE, 10, (struct ibv_send_wr)INLINE);
+	packet_by(0x0a, b->qp_num, at, other, false);
+	packet_by(0x11, a->qp_num, other, at, false);
+	post(a, IBV_WR_RDMA_READ, 10, (struct ibv_send_wr)SIGNALED);
+	packet_by(0x0c, b->qp_num, at, other, false);
+	packet_by(0x10, a->qp_num, other, at, false);
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
+static struct ibv_qp *datagrams_at(uint8_t port)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port, .qkey = VT_QKEY};
+	struct ibv_qp *qp = queue(IBV_QPT_UD);
+
+	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), "INIT");
+	vt_rtr_rts(qp, 0, vt_rts_attr());
+	return qp;
+}
+
+static void datagrams_by(uint8_t at, uint8_t other)
+{
+	struct ibv_qp *a = datagrams_at(at), *b = datagrams_at(other);
+
+	for (int grh = 0; grh < 2; grh++) {
+		struct ibv_ah_attr attr = {.dlid = ports_lid(t.ctx, other), .port_num = at, .is_global = (uint8_t)grh};
+		CHECK(!ibv_query_gid(t.ctx, other, 0, &attr.grh.dgid), "GID");
+		struct ibv_ah *ah = ibv_create_ah(t.pd, &attr);
+		CHECK(ah, "ibv_create_ah");
+		struct ibv_send_wr how = {.send_flags = IBV_SEND_SIGNALED,
+					  .wr.ud = {.ah = ah, .remote_qpn = b->qp_num, .remote_qkey = VT_QKEY}};
+		receive(b);
+		post(a, IBV_WR_SEND, 32, how);
+		received();
+		packet_by(0x64, b->qp_num, at, other, grh);
+		CHECK(!ibv_destroy_ah(ah), "destroy");
+	}
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
+static void by_ports(void)
+{
+	for (uint8_t at = 1; at <= 2; at++)
+		for (uint8_t other = 1; other <= 2; other++) {
+			connected_by(at, other);
+			datagrams_by(at, other);
+		}
+}
+
+int main(int argc, char **argv)
 {
 	char line[16];
 
@@ -195,10 +275,14 @@ int main(void)
 	printf("ready 0x%06x\n", a->qp_num);
 	fflush(stdout);
 	CHECK(fgets(line, sizeof(line), stdin), "the script is gone");
-	connected(IBV_QPT_RC, 0x00);
-	connected(IBV_QPT_UC, 0x20);
-	datagrams();
-	refused(a, b);
+	if (argc > 1) {
+		by_ports();
+	} else {
+		connected(IBV_QPT_RC, 0x00);
+		connected(IBV_QPT_UC, 0x20);
+		datagrams();
+		refused(a, b);
+	}
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(scq) && !ibv_destroy_cq(rcq) && !ibv_dereg_mr(mr),
 	      "destroy");
 	CHECK(!shca_free(t.ctx, mem), "shca_free");

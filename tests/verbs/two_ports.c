@@ -2,10 +2,11 @@
 /*
  * A device with two ports (SHCA_PORTS=2): their attributes, GIDs, files and counters; queues and address handles of either port,
  * paths from a port to the same and to the other one; a port that is down concerns its own paths only, and its events name it. A
- * process with one port beside.
+ * process with one port beside; Ethernet frames of each port.
  */
 #include <endian.h>
 
+#include "frame.h"
 #include "ports.h"
 
 static struct vt t;
@@ -193,6 +194,59 @@ static void datagram_ways(void)
 	CHECK(!ibv_destroy_qp(q[0]) && !ibv_destroy_qp(q[1]) && !ibv_destroy_qp(wrong), "destroy");
 }
 
+/*
+ * The sender of a datagram is read with its completion, and not from the receive, which may be another datagram's by the time that
+ * the program asks for the LID:
+ *
+ *   1. the cursor stands on a datagram with immediate from port 2
+ *   2. every receive of the queue is posted again, and filled from port 1
+ */
+static void sender_read_late(void)
+{
+	struct ibv_cq_init_attr_ex ca = {.cqe = 256, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(t.ctx, &ca);
+	struct ibv_qp_init_attr qa = {.send_cq = cq, .qp_type = IBV_QPT_UD,
+				      .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = VT_QKEY};
+	struct ibv_qp *from[2] = {datagrams(1), datagrams(2)};
+	struct ibv_poll_cq_attr pa = {.comp_mask = 0};
+	struct ibv_sge sge = vt_sge(mr, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
+				 .wr.ud.remote_qkey = VT_QKEY}, *bad;
+	struct ibv_ah *ah[2];
+
+	CHECK(ex, "ibv_create_cq_ex");
+	qa.recv_cq = ibv_cq_ex_to_cq(ex);
+	struct ibv_qp *to = ibv_create_qp(t.pd, &qa);
+	CHECK(to && !ibv_modify_qp(to, &a, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), "INIT");
+	vt_rtr_rts(to, 0, vt_rts_attr());
+	wr.wr.ud.remote_qpn = to->qp_num;
+	for (uint8_t i = 0; i < 2; i++) {
+		struct ibv_ah_attr at = {.dlid = ports_lid(t.ctx, 1), .port_num = i + 1, .sl = i + 3};
+		ah[i] = ibv_create_ah(t.pd, &at);
+		CHECK(ah[i], "ibv_create_ah");
+	}
+	int n = 0;
+	for (; !vt_recv(to, (uint64_t)n, vt_sge(mr, 1024, 104)); n++) {
+		uint8_t port = n ? 0 : 1;
+		wr.wr.ud.ah = ah[port];
+		CHECK(!ibv_post_send(from[port], &wr, &bad), "post");
+		if (!n)
+			CHECK(!ibv_start_poll(ex, &pa) && ex->wr_id == 0, "ibv_start_poll");
+	}
+	CHECK(n > (int)qa.cap.max_recv_wr, "%d receives", n);
+	CHECK(ibv_wc_read_slid(ex) == ports_lid(t.ctx, 2) && ibv_wc_read_src_qp(ex) == from[1]->qp_num && ibv_wc_read_sl(ex) == 4,
+	      "from LID %u", ibv_wc_read_slid(ex));
+	for (int i = 1; i < n; i++)
+		CHECK(!ibv_next_poll(ex) && ex->wr_id == (uint64_t)i && ibv_wc_read_slid(ex) == ports_lid(t.ctx, 1) &&
+			      ibv_wc_read_src_qp(ex) == from[0]->qp_num && ibv_wc_read_sl(ex) == 3,
+		      "datagram %d from LID %u", i, ibv_wc_read_slid(ex));
+	ibv_end_poll(ex);
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_destroy_ah(ah[i]) && !ibv_destroy_qp(from[i]), "destroy");
+	CHECK(!ibv_destroy_qp(to) && !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "destroy");
+}
+
 /* Members on either port get a group's datagrams, while their ports are up. */
 static void multicast(void)
 {
@@ -267,6 +321,60 @@ static void one_down(void)
 		;
 }
 
+static void frame_from(struct ibv_qp *qp, uint32_t number)
+{
+	static const uint8_t macs[12] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8};
+	struct ibv_sge sge = vt_sge(mr, 0, 60);
+	struct ibv_send_wr wr = {.wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	memcpy(memory, macs, sizeof(macs));
+	memcpy(memory + 20, &number, sizeof(number));
+	CHECK(!ibv_post_send(qp, &wr, &bad), "a frame");
+}
+
+/* A frame goes to the flows of the port that it leaves by, whatever port their queue is bound to, while that port is up. */
+static void frames(void)
+{
+	struct ibv_cq *to_cq = vt_cq(&t, 64, NULL);
+	struct ibv_qp *from[2], *to[2];
+	struct ibv_flow *flow[2];
+
+	CHECK(!setenv("SHCA_LINK", "ethernet", 1), "setenv");
+	for (uint8_t i = 0; i < 2; i++) {
+		struct rule r = rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 0);
+		from[i] = raw_qp(&t, cq, 0, 4);
+		to[i] = raw_qp(&t, to_cq, 0, 16);
+		raw_ready_at(from[i], i + 1);
+		raw_ready_at(to[i], 2 - i);
+		r.attr.port = i + 1;
+		flow[i] = flow_to(to[i], r);
+		CHECK(flow[i], "ibv_create_flow of port %u", i + 1);
+	}
+	/* 0: none is down */
+	for (uint32_t down = 0; down <= 2; down++) {
+		if (down)
+			ports_inject(down, "port-down");
+		for (uint32_t i = 0; i < 2; i++) {
+			uint32_t number = 10 * down + i, got;
+			CHECK(!vt_recv(to[0], 0, vt_sge(mr, 1024, 64)) && !vt_recv(to[1], 1, vt_sge(mr, 2048, 64)), "receives");
+			frame_from(from[i], number);
+			vt_expect(cq, 5, IBV_WC_SUCCESS);
+			if (down != i + 1) {
+				struct ibv_wc wc = vt_expect(to_cq, i, IBV_WC_SUCCESS);
+				memcpy(&got, memory + (i ? 2048 : 1024) + 20, sizeof(got));
+				CHECK(wc.qp_num == to[i]->qp_num && wc.byte_len == 60 && got == number, "frame %u of %u", got, number);
+			}
+			vt_none(to_cq);
+		}
+		if (down)
+			ports_inject(down, "port-up");
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_destroy_flow(flow[i]) && !ibv_destroy_qp(from[i]) && !ibv_destroy_qp(to[i]), "destroy");
+	CHECK(!ibv_destroy_cq(to_cq) && !unsetenv("SHCA_LINK"), "destroy");
+}
+
 /* A process with one port, in the same fabric. */
 static void one_port(void)
 {
@@ -339,8 +447,10 @@ int main(void)
 	files();
 	connections();
 	datagram_ways();
+	sender_read_late();
 	multicast();
 	one_down();
+	frames();
 	one_port();
 	CHECK(!ibv_dereg_mr(mr) && !shca_free(t.ctx, memory) && !ibv_destroy_cq(cq), "destroy");
 	vt_close(&t);

@@ -81,7 +81,7 @@ static inline bool shca_region_sound(const struct shca_member *m, const struct s
 /* Destination of a request of a queue that has no connection, or whose connection leads to several receive queues. The fields
  * are named as the request's. */
 struct shca_address {
-	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
+	uint32_t dqpn;			/* UD, DC: destination (DC: SHCA_DC_TO_2, too); XRC: remote SRQ number */
 	uint32_t qkey;			/* UD */
 	uint64_t dc_key;		/* DC */
 	const uint64_t *ud;		/* UD: SHCA_UD_PATH */
@@ -139,7 +139,8 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp,
 								     const struct shca_address *a, struct shca_responder *r)
 {
-	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->dqpn;
+	/* (ud is a constant of each caller: only DC requests have an address besides) */
+	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->ud ? a->dqpn : a->dqpn & SHCA_QPN_MASK;
 
 	/* a number may be any process's, unless it is still the connected peer's */
 	if (!shca_connected(qp->type))
@@ -165,7 +166,7 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 			return IBV_WC_RETRY_EXC_ERR;
 		}
 		/* a port that is down may come up: no answer meanwhile */
-		if (shca_proc_by_path(thr->m, slot) && !shca_path_leads(thr, qp, to, a->ud))
+		if (shca_proc_by_path(thr->m, slot) && !shca_path_leads(thr, qp, to, a))
 			return shca_nobody(qp);
 		if (shca_proc_tapped(thr->m, slot) && !thr->tapped)
 			return SHCA_TAP;

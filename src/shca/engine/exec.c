@@ -748,7 +748,7 @@ static __attribute__((noinline)) int exec_frame(struct shca_thread *thr, struct 
 	if (!shca_port_up(thr->m, port))
 		return IBV_WC_SUCCESS;
 	shca_epoch_widen(thr);
-	uint32_t n = shca_flow_receivers(thr, qp, frame, req->len);
+	uint32_t n = shca_flow_receivers(thr, qp, port, frame, req->len);
 	if (!n)
 		shca_hw_count(thr->m, qp, SHCA_HW_RX_STEER_MISSED);
 	for (uint32_t i = 0; i < n; i++) {

@@ -2,8 +2,8 @@
 /*
  * Flow steering: which raw packet queues get an Ethernet frame.
  *
- * The flows of all processes are one table (struct shca_flow). The ports of the fabric are on one segment of Ethernet, so each
- * frame meets all flows:
+ * The flows of all processes are one table (struct shca_flow). Each port of the fabric is on a segment of Ethernet of its own: a
+ * frame meets the flows of the port that it leaves by.
  *
  *   1. sniffers get every frame;
  *   2. of the ordinary flows that match, those of the best priority get the frame, and those that do not trap above it. A
@@ -119,6 +119,7 @@ static void key_of(struct shca_flow_key *k, const uint8_t *frame, uint32_t len)
 
 struct look {
 	const struct shca_qp *qp;	/* the sender */
+	uint32_t port;			/* the sender's */
 	struct shca_flow_key key;
 	bool multicast;			/* broadcast, too */
 	bool trapped;			/* some ordinary flow traps the frame */
@@ -134,10 +135,10 @@ static bool flow_matches(const struct look *l, const struct shca_flow *f)
 	return !differs;
 }
 
-/* Returns whether frames come to the flow at all: its port is up, and the sender is another queue. */
-static bool flow_reached(struct shca_thread *thr, const struct look *l, const struct shca_flow *f)
+/* Returns whether the frame comes to the flow at all: the flow is of the frame's port, and the sender is another queue. */
+static bool flow_reached(const struct look *l, const struct shca_flow *f)
 {
-	if (!shca_port_up(thr->m, f->port))
+	if (f->port != l->port)
 		return false;
 	return f->qpn != l->qp->qpn || f->type == IBV_FLOW_ATTR_SNIFFER ||
 	       l->qp->raw & (l->multicast ? SHCA_RAW_LOOP_MC : SHCA_RAW_LOOP_UC);
@@ -146,7 +147,7 @@ static bool flow_reached(struct shca_thread *thr, const struct look *l, const st
 static void flow_rank(struct shca_thread *thr, struct look *l, uint32_t proc)
 {
 	shca_for_each_listed(thr->m, shca_flow, f, proc, flow_list) {
-		if (f->type != IBV_FLOW_ATTR_NORMAL || f->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP || !flow_reached(thr, l, f) ||
+		if (f->type != IBV_FLOW_ATTR_NORMAL || f->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP || !flow_reached(l, f) ||
 		    !flow_matches(l, f))
 			continue;
 		if (!l->trapped || f->priority < l->best)
@@ -205,10 +206,11 @@ static bool has_flows(struct shca_thread *thr, uint32_t proc)
 	return false;
 }
 
-uint32_t shca_flow_receivers(struct shca_thread *thr, const struct shca_qp *qp, const uint8_t *frame, uint32_t len)
+uint32_t shca_flow_receivers(struct shca_thread *thr, const struct shca_qp *qp, uint32_t port, const uint8_t *frame,
+			     uint32_t len)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high), n = 0;
-	struct look l = {.qp = qp, .multicast = frame[0] & 1};
+	struct look l = {.qp = qp, .port = port, .multicast = frame[0] & 1};
 
 	if (high > SHCA_MAX_PROCS)
 		high = SHCA_MAX_PROCS;
@@ -220,7 +222,7 @@ uint32_t shca_flow_receivers(struct shca_thread *thr, const struct shca_qp *qp, 
 		if (!has_flows(thr, p))
 			continue;
 		shca_for_each_listed(thr->m, shca_flow, f, p, flow_list) {
-			if (!flow_reached(thr, &l, f) || !flow_takes(&l, f) || member_known(thr, n, f->qpn))
+			if (!flow_reached(&l, f) || !flow_takes(&l, f) || member_known(thr, n, f->qpn))
 				continue;
 			if (!shca_member_add(thr, n, f->qpn))
 				return n;

@@ -14,6 +14,7 @@
  * MIGRATED and the other one ARMED, and moves the latter. The event is owed in the same word (SHCA_PATH_OWED) until it is
  * raised.
  */
+#include "shca/engine/access.h"
 #include "shca/engine/common.h"
 #include "shca/engine/path.h"
 
@@ -137,15 +138,17 @@ static bool path_connected(struct shca_thread *thr, struct shca_qp *qp, struct s
 	return false;
 }
 
-bool shca_path_leads(struct shca_thread *thr, struct shca_qp *qp, struct shca_qp *to, const uint64_t *ud)
+bool shca_path_leads(struct shca_thread *thr, struct shca_qp *qp, struct shca_qp *to, const struct shca_address *a)
 {
 	uint32_t from = SHCA_PATH_PORT(atomic_load(&qp->path)), at = SHCA_PATH_PORT(atomic_load(&to->path));
 
 	if (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC || qp->type == IBV_QPT_XRC_SEND)
 		return path_connected(thr, qp, to);
-	if (qp->type == IBV_QPT_UD && !(*ud & SHCA_UD_TO_GROUP) && at != (*ud & SHCA_UD_TO_2 ? 2 : 1))
+	if (qp->type == IBV_QPT_UD && !(*a->ud & SHCA_UD_TO_GROUP) && at != (*a->ud & SHCA_UD_TO_2 ? 2 : 1))
 		return false;
-	if (qp->type == IBV_QPT_UD && shca_path_ud_misfit(qp, *ud))
+	if (qp->type == IBV_QPT_UD && shca_path_ud_misfit(qp, *a->ud))
+		return false;
+	if (qp->type == SHCA_QPT_DCI && at != shca_dc_port(a->dqpn))
 		return false;
 	return shca_ports_connect(&thr->m->hdr->ports, from, at);
 }

@@ -5,10 +5,16 @@
 
 #include "shca/engine/engine.h"
 
+struct shca_address;
 /* Returns whether a request of qp gets to `to`, and the answer back. Migrates either end if the path works no more and the end is
- * ARMED. ud: SHCA_UD_PATH of a datagram; of other requests not looked at. Must: the caller is the executor of qp, inside the
- * engine. */
-bool shca_path_leads(struct shca_thread *thr, struct shca_qp *qp, struct shca_qp *to, const uint64_t *ud);
+ * ARMED. a: the address of a datagram or DC request; of connected queues not looked at. Must: the caller is the executor of qp,
+ * inside the engine. */
+bool shca_path_leads(struct shca_thread *thr, struct shca_qp *qp, struct shca_qp *to, const struct shca_address *a);
+/* The port that a DC request's destination (shca_req.dqpn) is the address of. */
+static inline uint32_t shca_dc_port(uint32_t dqpn)
+{
+	return dqpn & SHCA_DC_TO_2 ? 2 : 1;
+}
 /* Returns whether the address handle of a datagram is of another port than the queue: no packet leaves
  * (IBV_DEVICE_UD_AV_PORT_ENFORCE). */
 static inline bool shca_path_ud_misfit(const struct shca_qp *qp, uint64_t ud)

@@ -143,9 +143,12 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 static void count_key_violation(struct shca_thread *thr, const struct shca_qp *qp)
 {
 	const struct shca_wqe *w = shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed));
-	struct shca_qp *to = shca_number_get(thr->m, w->dqpn, SHCA_KIND_QP);
+	struct shca_qp *to = shca_number_get(thr->m, w->dqpn & SHCA_QPN_MASK, SHCA_KIND_QP);
 
 	if (!to || to->type != SHCA_QPT_DCT || to->dc_key == w->arg[3] || !(atomic_load(&to->gate) & SHCA_GATE_RESPOND))
+		return;
+	/* a packet for another port does not come to the target */
+	if (SHCA_PATH_PORT(atomic_load(&to->path)) != shca_dc_port(w->dqpn))
 		return;
 	SHCA_FAILPOINT(thr, "dc-violation", qp, 0);
 	uint32_t armed = atomic_load(&to->events);

@@ -107,7 +107,15 @@ static uint64_t realtime_ns(void)
 
 static uint32_t destination(const struct shca_qp *qp, const struct shca_req *req)
 {
-	return qp->type == IBV_QPT_UD || qp->type == SHCA_QPT_DCI ? req->dqpn : qp->dest_qpn;
+	return qp->type == IBV_QPT_UD ? req->dqpn : qp->type == SHCA_QPT_DCI ? req->dqpn & SHCA_QPN_MASK : qp->dest_qpn;
+}
+
+/* The port whose address the request's packets have. */
+static uint32_t addressed_port(const struct shca_qp *qp, const struct shca_req *req)
+{
+	if (qp->type == IBV_QPT_UD)
+		return req->arg[1] & SHCA_UD_TO_2 ? 2 : 1;
+	return qp->type == SHCA_QPT_DCI ? shca_dc_port(req->dqpn) : SHCA_PATH_TO(atomic_load(&qp->path));
 }
 
 bool shca_traced(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req)
@@ -144,6 +152,7 @@ void shca_trace_begin(struct shca_thread *thr, const struct shca_qp *qp, const s
 		.imm = req->imm, .rkey = req->rkey, .qkey = req->qkey >> 31 ? qp->qkey : req->qkey, .mtu = qp->mtu,
 		.proc = qp->proc, .executor = (uint16_t)thr->m->slot, .type = qp->type, .op = req->op, .flags = req->flags,
 		.to = to ? to->proc : SHCA_MAX_PROCS, .rnr_timer = to ? to->min_rnr_timer : 0,
+		.port = (uint8_t)SHCA_PATH_PORT(atomic_load(&qp->path)), .to_port = (uint8_t)addressed_port(qp, req),
 	};
 	memcpy(r->arg, req->arg, sizeof(r->arg));
 }

@@ -34,7 +34,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 9u
+#define SHCA_LAYOUT_VERSION 10u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -562,6 +562,10 @@ enum shca_wr_op {
 #define SHCA_WQE_OPERANDS_NOW 64u	/* as SHCA_WQE_OPERANDS, but addresses of the poster, read when posted */
 #define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
 #define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
+/* Of the destination of a DC request: the address is port 2's. It is part of the name by which an initiator remembers a look-up
+ * (the rkey cache), so a request by another address is looked up anew. */
+#define SHCA_DC_TO_2 (1u << 25)
+#define SHCA_QPN_MASK 0xffffffu		/* the bits of a queue's number */
 
 /* The fields that a datagram takes from its address handle: flow label:20 | traffic class:8 | 0:4 | hop limit:8 | SHCA_UD_* |
  * SHCA_CQE_UD_* >> 24. */
@@ -582,7 +586,8 @@ struct shca_wqe {
 	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region; UMR: of
 					 * the first byte */
 	uint32_t rkey;			/* BIND_MW: the new one; UMR: SHCA_UMR_* */
-	/* UD, DC: destination; XRC: remote SRQ number; BIND_MW, UMR: index of the window's, of the key's entry */
+	/* UD, DC: destination (DC: SHCA_DC_TO_2, too); XRC: remote SRQ number; BIND_MW, UMR: index of the window's, of the
+	 * key's entry */
 	uint32_t dqpn;
 	uint32_t qkey;			/* BIND_MW, UMR: rights, IBV_ACCESS_* */
 	uint32_t len;			/* total bytes */
@@ -914,7 +919,8 @@ struct shca_trace_record {
 	uint8_t data[SHCA_TRACE_DATA];
 	uint16_t to;			/* process of the destination queue; SHCA_MAX_PROCS: not known */
 	uint8_t rnr_timer;		/* of the destination queue */
-	uint8_t reserved[3];
+	uint8_t port, to_port;		/* the packet leaves by; its address is of */
+	uint8_t reserved;
 };
 _Static_assert(sizeof(struct shca_trace_record) == 256, "four lines");
 #define SHCA_TRACE_RECORDS 4096u

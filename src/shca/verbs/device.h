@@ -171,12 +171,14 @@ struct shca_user_ah {
 	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost, unless: */
 	bool group;			/* dgid is a multicast GID; nowhere is set, too */
 	bool fast;			/* neither nowhere nor global: datagram.c may take the datagram */
+	uint32_t dc_number;		/* DC: the bits of a target's number; 0: nowhere */
+	uint32_t dc_port;		/* DC: SHCA_DC_TO_2 if the address is port 2's, else 0 */
 };
 
-/* The destination number of a DC request for target qpn by this address; 0: no queue has this number, the packet is lost. */
+/* shca_req.dqpn of a DC request for target qpn by this address. Number 0: no queue has this number, the packet is lost. */
 static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t qpn)
 {
-	return ah->nowhere ? 0 : qpn;
+	return (qpn & ah->dc_number) | ah->dc_port;
 }
 
 /* Fills in the destination of a datagram, and the fields that the packet takes from the address handle. */
@@ -262,8 +264,8 @@ struct shca_user_cq {
 	struct shca_user_waits waits;
 	/* the cursor of start_poll */
 	uint64_t w0, w1;
-	uint32_t cur_qpn, cur_src_qp, cur_wc_flags;
-	uint8_t cur_sl;
+	uint32_t cur_qpn, cur_wc_flags;
+	uint32_t cur_from;		/* sender_of (poll.c) of a datagram; else 0 */
 	struct shca_user_pd *pd;		/* parent domain */
 	uint64_t wc_flags;		/* creation flags */
 	bool ex_used;

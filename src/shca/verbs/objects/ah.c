@@ -52,6 +52,8 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->group = attr->is_global && attr->grh.dgid.raw[0] == 0xff;
 	ah->path |= (to == 2 ? SHCA_UD_TO_2 : 0) | (ah->group ? SHCA_UD_TO_GROUP : 0) |
 		    (attr->port_num == 2 ? SHCA_UD_PATH(0, 0, 0, SHCA_CQE_UD_PORT_2) : 0);
+	ah->dc_number = ah->nowhere ? 0 : SHCA_QPN_MASK;
+	ah->dc_port = to == 2 ? SHCA_DC_TO_2 : 0;
 	/* datagram.c looks at no port */
 	ah->fast = !ah->nowhere && !attr->is_global && to == 1 && attr->port_num == 1;
 	atomic_fetch_add(&shca_user_pd_of(pd)->refs, 1);

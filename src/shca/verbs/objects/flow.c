@@ -91,11 +91,13 @@ static int lacking(uint32_t type)
 			   "Ethernet, IPv4, IPv6, TCP and UDP are compared");
 }
 
-static int spec_add(struct shca_flow *f, const struct ibv_flow_spec *s, uint32_t *layers)
+/* Adds the specification at `at`, which has no alignment: copies it to *s. */
+static int spec_add(struct shca_flow *f, const char *at, struct ibv_flow_spec *s, uint32_t *layers)
 {
-	uint32_t type = s->hdr.type;
 	size_t i = 0;
 
+	memcpy(s, at, sizeof(s->hdr));
+	uint32_t type = s->hdr.type;
 	while (i < ARRAY_SIZE(specs) && specs[i].type != type)
 		i++;
 	if (i == ARRAY_SIZE(specs))
@@ -106,6 +108,7 @@ static int spec_add(struct shca_flow *f, const struct ibv_flow_spec *s, uint32_t
 	if (*layers & specs[i].layer)
 		return shca_refuse(EINVAL, "create_flow: specification %#x: a frame has one header of that layer", type);
 	*layers |= specs[i].layer;
+	memcpy(s, at, specs[i].size);
 	switch (type) {
 	case IBV_FLOW_SPEC_ETH: put_eth(f, &s->eth); break;
 	case IBV_FLOW_SPEC_IPV4: {
@@ -164,9 +167,9 @@ static int flow_of(struct shca_flow *f, const struct ibv_qp *qp, const struct ib
 	f->port = a->port;
 	f->flags = a->flags;
 	for (unsigned i = 0; i < a->num_of_specs && !err; i++) {
-		const struct ibv_flow_spec *s = (const struct ibv_flow_spec *)(const void *)at;
-		err = spec_add(f, s, &layers);
-		at += s->hdr.size;
+		struct ibv_flow_spec s;
+		err = spec_add(f, at, &s, &layers);
+		at += s.hdr.size;
 	}
 	return err;
 }

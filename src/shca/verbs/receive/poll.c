@@ -12,6 +12,7 @@
 struct polled {
 	uint64_t w0, w1, wr_id;
 	uint32_t qp_num, src_qp, wc_flags;
+	uint32_t from;			/* sender_of a datagram; else 0 */
 	uint8_t sl;			/* of a datagram; else 0, for IBTA 11.4.2.1 gives connected queues none */
 };
 
@@ -68,13 +69,11 @@ static inline uint32_t sender_of(const struct shca_user_cq *cq, const struct shc
 	return w->src_qp | (uint32_t)w->ud_bits << 24;
 }
 
-/* The LID that a datagram came from; of any other completion, which has none, port 1's. */
-static __attribute__((noinline)) uint16_t slid_of(const struct shca_user_cq *cq, uint64_t w0, uint64_t w1)
+/* The LID that a datagram came from, by sender_of; of any other completion, which has none, port 1's. The sender is read while the
+ * completion is decoded: once its receive is polled, another thread may post the receive again, and another datagram come. */
+static inline uint16_t slid_of(const struct shca_user_cq *cq, uint32_t from)
 {
-	const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(w0));
-	bool datagram = SHCA_CQE_OP(w0) >= SHCA_OP_RECV && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->type == IBV_QPT_UD;
-
-	return shca_lid(cq->m, datagram && sender_of(cq, t->qp->rq, w0, w1) & SHCA_CQE_UD_PORT_2 ? 2 : 1);
+	return shca_lid(cq->m, from & SHCA_CQE_UD_PORT_2 ? 2 : 1);
 }
 
 static inline __attribute__((always_inline)) void decode_receive(struct shca_user_cq *cq, struct polled *p,
@@ -86,6 +85,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	p->wc_flags = wc_flags_of[op];
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
+	p->from = 0;
 	p->sl = 0;
 	if (unlikely(t->kind == SHCA_KIND_SRQ)) {
 		/* an XRC SRQ's own completion: the receiving queue is in the receive */
@@ -94,10 +94,10 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	} else {
 		rq = t->qp->rq;
 		if (t->qp->type == IBV_QPT_UD) {
-			uint32_t from = sender_of(cq, rq, p->w0, p->w1);
-			p->src_qp = from & 0xffffff;
-			p->sl = SHCA_CQE_UD_SL_OF(from);
-			if (from & SHCA_CQE_UD_GRH)
+			p->from = sender_of(cq, rq, p->w0, p->w1);
+			p->src_qp = p->from & 0xffffff;
+			p->sl = SHCA_CQE_UD_SL_OF(p->from);
+			if (p->from & SHCA_CQE_UD_GRH)
 				p->wc_flags |= IBV_WC_GRH;
 		}
 	}
@@ -115,6 +115,7 @@ static inline __attribute__((always_inline)) void decode_send(struct polled *p, 
 	p->wc_flags = 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
+	p->from = 0;
 	p->sl = 0;
 	p->wr_id = qp->wr_id[pos & qp->sq_mask];
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
@@ -317,7 +318,7 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 static inline void put_wc_of_port(struct shca_user_cq *cq, void *wc, int i, const struct polled *p)
 {
 	put_wc(cq, wc, i, p);
-	((struct ibv_wc *)wc + i)->slid = slid_of(cq, p->w0, p->w1);
+	((struct ibv_wc *)wc + i)->slid = slid_of(cq, p->from);
 }
 
 int shca_poll_cq_of_ports(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
@@ -340,8 +341,8 @@ static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
 	}
 }
 
-/* The object of this process that a completion's number belongs to. */
-static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t number)
+/* The object of this process that a completion's number belongs to; of a datagram from port 2 (from: sender_of), its LID. */
+static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t number, uint32_t from)
 {
 	struct shca_tagged *t = shca_local_get(cq->m, w->qp_num);
 
@@ -354,6 +355,8 @@ static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t 
 	}
 	if (!(w->exp_opcode & IBV_EXP_WC_RECV))
 		return;
+	if (unlikely(from & SHCA_CQE_UD_PORT_2))
+		w->slid = slid_of(cq, from);
 	/* an XRC receive's completion has the number of the SRQ; qp_num is that of the receiving queue */
 	if (number != w->qp_num)
 		t = shca_local_get(cq->m, number);
@@ -377,7 +380,7 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
-	name_object(cq, w, SHCA_CQE_QPN(p->w0));
+	name_object(cq, w, SHCA_CQE_QPN(p->w0), p->from);
 }
 
 int shca_exp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_exp_wc *wc)
@@ -403,8 +406,7 @@ static inline int ex_take(struct shca_user_cq *cq)
 	cq->w0 = p.w0;
 	cq->w1 = p.w1;
 	cq->cur_qpn = p.qp_num;
-	cq->cur_src_qp = p.src_qp;
-	cq->cur_sl = p.sl;
+	cq->cur_from = p.from;
 	cq->cur_wc_flags = p.wc_flags;
 	cq->ex.wr_id = p.wr_id;
 	cq->ex.status = SHCA_CQE_STATUS(p.w0);
@@ -468,7 +470,7 @@ static uint32_t ex_qp_num(struct ibv_cq_ex *ex)
 
 static uint32_t ex_src_qp(struct ibv_cq_ex *ex)
 {
-	return lcq_of(ex)->cur_src_qp;
+	return lcq_of(ex)->cur_from & 0xffffff;
 }
 
 static unsigned int ex_wc_flags(struct ibv_cq_ex *ex)
@@ -478,12 +480,12 @@ static unsigned int ex_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t ex_slid(struct ibv_cq_ex *ex)
 {
-	return slid_of(lcq_of(ex), lcq_of(ex)->w0, lcq_of(ex)->w1);
+	return slid_of(lcq_of(ex), lcq_of(ex)->cur_from);
 }
 
 static uint8_t ex_sl(struct ibv_cq_ex *ex)
 {
-	return lcq_of(ex)->cur_sl;
+	return SHCA_CQE_UD_SL_OF(lcq_of(ex)->cur_from);
 }
 
 /* The VLAN tag that a raw packet queue with IBV_QP_CREATE_CVLAN_STRIPPING has taken off the frame; 0: none. */
