@@ -107,6 +107,8 @@ try 3 HOSTS=0,1,0 $two RMA_BREAK=15 -- "${rma}_hosts" 150 60000 4
 for behave in "" async; do
 	try 2 HOSTS=0,1 $two SHCA_BEHAVE=$behave -- "${rma}_hosts" 10 1000 6 behind
 done
+# shellcheck disable=SC2086
+dies "" env HOSTS=0,0 $two RMA_AGENTS=1 "${rma}_hosts" 100 20000 7 dies
 for mode in faults gone stops threads; do
 	try 2 HOSTS=0,0 $two RMA_AGENTS=1 -- "${rma}_hosts" 50 400000 5 $mode
 done

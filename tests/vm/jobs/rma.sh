@@ -13,7 +13,7 @@ if [ "$guest" != 1 ]; then
 fi
 mp=$build/tests/mp
 # of both guests the slower one comes to MPI_Init later, by the time that its first look at the programs' files takes
-slow="env HEDDLE_INIT_TIMEOUT=300"
+slow="env HEDDLE_INIT_TIMEOUT=300s"
 for device in "" rxe0; do
 	export HEDDLE_DEVICE=$device
 	[ -n "$device" ] || unset HEDDLE_DEVICE
