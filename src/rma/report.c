@@ -51,6 +51,19 @@ static const char *lane_text(const struct hdl_win *w, int rank)
 	return r->key_len ? "device (RDMA, or messages where no queue is direct)" : "handler (the memory is not registered)";
 }
 
+/* Prints by which way ranks of this host reach the device that updates the window's memory, if not by their lanes. */
+static void report_agent_queues(const struct hdl_win *w, const char *label)
+{
+	int peers = 0;
+
+	for (int r = 0; r < w->size; r++)
+		peers += hdl_win_is_agent_peer(w, r);
+	if (peers)
+		fprintf(stderr, "heddle: rank %d: %s: this host's ranks accumulate by the device that leads to other hosts, too: "
+			"%d of %d others have an agent queue%s\n", hdl_job.rank, label, w->agent_queues, peers,
+			w->agent_queues < peers ? "; the rest asks the target's progress" : "");
+}
+
 void hdl_win_report(const struct hdl_win *w)
 {
 	char label[MPI_MAX_OBJECT_NAME + 16];
@@ -64,9 +77,11 @@ void hdl_win_report(const struct hdl_win *w)
 	if (w->granularity > 0 && w->granularity <= HDL_GRANULE_ATOMIC && !w->atomics && !w->native && w->size > 1)
 		fprintf(stderr, "heddle: rank %d: %s: mpi_accumulate_granularity asks for the agent device, but %s\n",
 			hdl_job.rank, label, w->dynamic ? "regions of a dynamic window are not registered for atomic requests" :
-			!hdl_mr_has_atomics(hdl_mpi_tp)
-				? "there is no device with atomic requests and connected queues, or more than one device" :
+			!hdl_mr_has_atomics(hdl_mpi_tp, hdl_win_is_of_host(w))
+				? "there is no device with atomic requests and connected queues towards all its ranks" :
 			"some rank's memory is not registered for atomic requests (address and size must be multiples of 8)");
+	if (w->atomics)
+		report_agent_queues(w, label);
 	if (w->helped)
 		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank,
 			label);
@@ -91,7 +106,8 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 					      "handler (this device has no memory that ranks share: the target's progress)";
 	bool mapped = p && !several_hosts;
 
-	bool atomics = hdl_mr_has_atomics(hdl_mpi_tp);
+	/* without HEDDLE_DEVICE the device that leads to other hosts is not open here */
+	bool unknown = several_hosts && !*hdl_vars.device, atomics = hdl_mr_has_atomics(hdl_mpi_tp, !several_hosts);
 
 	hdl_tp_unshare(hdl_mpi_tp, p);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate", shared, "",
@@ -108,10 +124,12 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 		mapped ? "as MPI_Win_create" : handler);
 	fprintf(out, "%-24s  accumulates to memory that is not mapped, aligned elements of 8 bytes: %s\n",
 		"with a granularity of 8",
+		unknown ? "device (atomic requests of the device that leads to other hosts, if it has them, and RC queues; all "
+			  "ranks use that one. Address and size of each rank's memory are multiples of 8. Not dynamic windows)" :
 		atomics ?
 			"device (atomic requests; address and size of each rank's memory are multiples of 8. Not dynamic "
 			"windows)" :
-			"as without (no device with atomic requests and connected queues, or more than one device)");
+			"as without (no device with atomic requests and connected queues)");
 	fprintf(out, "%-24s  locks: %s\n", "all", mapped ? "a word in the target's state block; the target takes no part" :
 		"messages, which the target's progress answers");
 }

@@ -69,7 +69,7 @@ struct hdl_win_record {
 	uint32_t error;			/* class with which the owner's part of the creation has failed */
 	uint16_t key_len;		/* 0: the device does not reach the memory */
 	uint8_t granule;		/* mpi_accumulate_granularity: its log2 + 1, rounded down; 0: not given */
-	uint8_t hints;			/* HDL_WIN_*, as the member gave them */
+	uint8_t hints;			/* HDL_WIN_*, as the member gave them, and HDL_WIN_AGENT_QUEUES */
 	char key[HDL_RKEY_MAX];
 };
 
@@ -151,6 +151,7 @@ struct hdl_win {
 	bool asks_atomics;		/* this member's memory is registered for atomic requests, or there is none; and its
 					 * hint asks for them */
 	bool atomics;			/* the members agreed on the agent device (reach.h) */
+	int agent_queues;		/* connected agent queues to members of this host */
 	bool helped;			/* peers' operations need this process's progress (reach.h) */
 	bool begun;			/* hdl_rma_helper_begin was called for this window */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */
@@ -190,6 +191,8 @@ struct hdl_win {
 /* Info keys (section 12.2.1; docs/one-sided.md says what each changes). */
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
+/* In a record: peers of the member's host reach the device that updates its memory by agent queues (transport.h) only. */
+#define HDL_WIN_AGENT_QUEUES 64
 
 /* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is
  * served by single elements. */
@@ -230,6 +233,10 @@ static inline struct hdl_target *hdl_target_of(struct hdl_win *w, int rank)
 
 	return likely(t != NULL) ? t : hdl_target_make(w, rank);
 }
+/* Whether all members are on this host. */
+bool hdl_win_is_of_host(const struct hdl_win *w);
+/* Whether this process and the member need agent queues (transport.h) to each other. */
+bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank);
 /* Whether the member's process has failed, as far as this process knows; one or two loads while no process of the job has. */
 static inline bool hdl_target_failed(const struct hdl_target *t)
 {

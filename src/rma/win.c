@@ -360,7 +360,7 @@ static bool is_local(const struct hdl_win *w, int rank)
 	return hdl_proc_is_ours(proc) && hdl_is_local(proc);
 }
 
-static bool all_are_local(const struct hdl_win *w)
+bool hdl_win_is_of_host(const struct hdl_win *w)
 {
 	for (int r = 0; r < w->size; r++)
 		if (!is_local(w, r))
@@ -378,16 +378,21 @@ static bool asks_atomics(const struct hdl_win_record *r)
 static int record_key(struct hdl_win *w, struct hdl_win_record *r)
 {
 	bool asks = asks_atomics(r) && !w->dynamic && w->size > 1;
+	unsigned atomics = HDL_MR_ATOMIC_DEVICE;
 	int err;
 
 	r->base = (uintptr_t)w->base;
 	w->asks_atomics = asks && !r->size;
-	if (w->dynamic || !r->size || (r->memory_at && all_are_local(w) && !asks))
+	if (hdl_win_is_of_host(w))
+		atomics |= HDL_MR_ATOMIC_OF_HOST;
+	if (w->dynamic || !r->size || (r->memory_at && hdl_win_is_of_host(w) && !asks))
 		return MPI_SUCCESS;
 	err = -EOPNOTSUPP;
 	if (asks)
-		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC_DEVICE, &w->mr);
+		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE | atomics, &w->mr);
 	w->asks_atomics |= !err;
+	if (!err && hdl_mr_has_agent_queues(w->mr))
+		r->hints |= HDL_WIN_AGENT_QUEUES;
 	if (err)
 		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE, &w->mr);
 	if (err)
@@ -438,15 +443,61 @@ static bool connect_members(struct hdl_win *w)
 	return messages;
 }
 
+bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank)
+{
+	return rank != w->rank && is_local(w, rank) &&
+	       (w->record[rank].hints | w->record[w->rank].hints) & HDL_WIN_AGENT_QUEUES;
+}
+
+/* Connects agent queues among the members of each host. Without one, accumulates are messages. Collective. Must be followed by
+ * an exchange: a queue answers from its connection on. */
+static int connect_agents(struct hdl_win *w)
+{
+	struct hdl_agent_offer *offer;
+	int *count, n = 0, rc, err;
+	unsigned hints = 0;
+
+	for (int r = 0; r < w->size; r++)
+		hints |= w->record[r].hints;
+	if (!(hints & HDL_WIN_AGENT_QUEUES) || !hdl_win_connects(w->size))
+		return MPI_SUCCESS;
+	offer = calloc(2 * (size_t)w->size, sizeof(*offer));
+	count = calloc((size_t)w->size, sizeof(*count));
+	if (!offer || !count)
+		hdl_out_of_memory("the queues of a window", (size_t)w->size * sizeof(*offer));
+	for (int r = 0; r < w->size; r++)
+		if (hdl_win_is_agent_peer(w, r)) {
+			hdl_agent_offer(hdl_comm_ep(w->comm, r), &offer[n++]);
+			count[r] = 1;
+		}
+	rc = hdl_comm_deliver(w->comm, sizeof(*offer), offer, count, offer + w->size, count);
+	for (int r = n = 0; r < w->size && !rc; r++)
+		if (count[r]) {
+			err = hdl_agent_connect(hdl_comm_ep(w->comm, r), &offer[w->size + n++]);
+			w->agent_queues += !err;
+			/* the member may believe that the queue stands: no member uses it */
+			if (err && err != -EOPNOTSUPP)
+				w->asks_atomics = false;
+		}
+	free(offer);
+	free(count);
+	return rc;
+}
+
 /* Exchanges what each member has found (reach.h). *all: what all have found; *any: what some member has. */
 static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 {
 	uint8_t *has = calloc((size_t)w->size, 1);
 	bool messages;
-	int rc;
+	int rc = connect_agents(w);
 
 	if (!has)
 		hdl_out_of_memory("agreement on a window", (size_t)w->size);
+	*all = *any = 0;
+	if (rc) {
+		free(has);
+		return rc;
+	}
 	messages = connect_members(w);
 	has[w->rank] = HDL_HAS_STATES | HDL_HAS_MEMORIES;
 	for (int r = 0; r < w->size; r++) {
@@ -461,7 +512,6 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 		has[w->rank] |= HDL_HAS_ATOMICS;
 	rc = hdl_comm_exchange(w->comm, has, 1);
 	*all = HDL_HAS_STATES | HDL_HAS_MEMORIES | HDL_HAS_ATOMICS;
-	*any = 0;
 	for (int r = 0; r < w->size && !rc; r++) {
 		*all &= has[r];
 		*any |= has[r];

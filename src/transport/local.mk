@@ -18,7 +18,7 @@ transport_sources = src/transport/connect/address.c src/transport/connect/conn.c
 	src/transport/queue/plain.h src/transport/queue/post.c src/transport/queue/qp.c src/transport/queue/replay.c \
 	src/transport/queue/rx.h src/transport/queue/sq.c src/transport/queue/sq.h src/transport/queue/sq_error.c \
 	src/transport/queue/sq_restart.c src/transport/queue/sq_state.h src/transport/queue/srq.c \
-	src/transport/queue/srq_credit.h src/transport/rma/mr.c src/transport/rma/rma.c src/transport/rma/rma.h \
+	src/transport/queue/srq_credit.h src/transport/rma/agent_queue.c src/transport/rma/mr.c src/transport/rma/rma.c src/transport/rma/rma.h \
 	src/transport/rma/target.c src/transport/rndv/fault.c src/transport/rndv/finish.c src/transport/rndv/refused.c src/transport/rndv/read.c src/transport/rndv/rndv.c \
 	src/transport/rndv/rndv.h src/transport/rndv/split.c src/transport/rndv/staged.c src/transport/rndv/tune.c \
 	src/transport/rndv/tune.h src/transport/rndv/write.c src/transport/transport.h

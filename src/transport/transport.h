@@ -290,16 +290,19 @@ enum {
 	HDL_MR_ATOMIC_DEVICE = 8,	/* by the device: all operations, 4 and 8 bytes, at multiples of their width; those that
 					 * the device lacks are loops of compare-and-swap. Address and length must be multiples of
 					 * 8 */
+	HDL_MR_ATOMIC_OF_HOST = 16,	/* with HDL_MR_ATOMIC_DEVICE, of two devices: that towards peers of this host, since no
+					 * other peer updates the region. Without: that towards peers of other hosts */
 };
 struct hdl_mr;
 struct hdl_rkey;
 
 /* Makes a region of len bytes at base, which must stay there until hdl_mr_deregister. 0; -EINVAL: no such access, or
- * HDL_MR_ATOMIC_DEVICE at a wrong address; -EOPNOTSUPP: the device does not do HDL_MR_ATOMIC_DEVICE, or there is more than one:
- * use HDL_MR_ATOMIC; -ENOMEM, reported. A device that refuses the registration is no error. */
+ * HDL_MR_ATOMIC_DEVICE at a wrong address; -EOPNOTSUPP: the device does not do HDL_MR_ATOMIC_DEVICE: use HDL_MR_ATOMIC;
+ * -ENOMEM, reported. A device that refuses the registration is no error. */
 int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr);
-/* Whether the device does HDL_MR_ATOMIC_DEVICE: there is one device only, with connected queues and atomic requests. */
-bool hdl_mr_has_atomics(const struct hdl_tp *tp);
+/* Whether there is a device for HDL_MR_ATOMIC_DEVICE, or, of_host, for HDL_MR_ATOMIC_OF_HOST with it: one with connected queues
+ * and atomic requests, and RC queues if it is the second one. */
+bool hdl_mr_has_atomics(struct hdl_tp *tp, bool of_host);
 /* Ends the region: an operation by a key of it fails (-EACCES) at its origin, alone. 0; -EBUSY, reported: this process is helping
  * with an operation of a peer's, and the region stays. RDMA under way is not known here, and fails in the middle: peers must
  * flush, and report that, before. */
@@ -364,6 +367,26 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op);
  * -EOPNOTSUPP, or another negative errno: there is none. */
 int hdl_rma_connect(struct hdl_ep *ep);
 bool hdl_rma_connecting(const struct hdl_ep *ep);
+
+/*
+ * Agent queues: by them this process updates regions of peers of its host whose agent is the device that leads to other hosts
+ * (transport/rma/agent_queue.c). Without one an update goes by message, and the owner must make progress. Both processes of a
+ * pair must make an offer, exchange the offers, connect, and meet before the first update: a queue answers from its connection
+ * on.
+ */
+struct hdl_agent_offer {
+	uint8_t gid[16];
+	uint32_t out, in;		/* numbers of the queue pairs; 0: no queue is offered */
+	uint16_t lid;
+	uint8_t reserved[6];
+};
+/* Whether the agent of a region of this process does not reach the peers of this host by their lanes. */
+bool hdl_mr_has_agent_queues(const struct hdl_mr *mr);
+/* Makes the queue to a peer of this host, if need be. 0; negative: there is none, and the offer says so. */
+int hdl_agent_offer(struct hdl_ep *ep, struct hdl_agent_offer *offer);
+/* Connects the queue by the peer's offer, if need be. 0; negative: updates of the peer's regions go by message. After another
+ * errno than -EOPNOTSUPP, the peer may take its own queue for connected, and must not use it. */
+int hdl_agent_connect(struct hdl_ep *ep, const struct hdl_agent_offer *offer);
 
 /* ---- counters ------------------------------------------------------------------------------------------------- */
 

@@ -172,6 +172,11 @@ check_PROGRAMS += tests/mp/transport_rma
 tests_mp_transport_rma_SOURCES = tests/mp/transport_rma.c tests/mp/transport_rma.h tests/mp/transport_rma_modes.c
 tests_mp_transport_rma_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rma_LDFLAGS = $(NOWRAP)
+# The same program, by ranks that believe to be on several hosts.
+check_PROGRAMS += tests/mp/transport_rma_hosts
+tests_mp_transport_rma_hosts_SOURCES = $(tests_mp_transport_rma_SOURCES) tests/mp/hosts_played.c
+tests_mp_transport_rma_hosts_LDADD = $(tests_mp_transport_rma_LDADD)
+tests_mp_transport_rma_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
 
 # What the whole machine promises, seen from outside.
 check_PROGRAMS += tests/mp/show_blocked

@@ -33,6 +33,20 @@ try "comm, by the device" 2 -x RMA_GRANULARITY=8 tests/mp/rma_comm
 try_hosts "atomic, by the device" 0,1,0 --report-transports -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic_hosts
 reported 'accumulates by device for aligned elements of 8 bytes.*else handler' "that the device accumulates between hosts"
 reported 'asks for the agent device, but some rank.s memory is not registered' "that the memory begins at no multiple of 8"
+# Two devices: all ranks, also those of one host, update by the one that leads to other hosts.
+two="-x HEDDLE_DEVICE=shca0,shca0 -x RMA_GRANULARITY=8"
+# shellcheck disable=SC2086
+{
+	try_hosts "atomic, by the device of two that leads to other hosts" 0,1,0 --report-transports $two -x RMA_TIMES=40 tests/mp/rma_atomic_hosts
+	reported 'MPI_Win_create, 3 ranks.*accumulates by device for aligned elements of 8 bytes' "that the device accumulates"
+	reported 'accumulate by the device that leads to other hosts, too: 1 of 1 others have an agent queue' "the agent queues"
+	try_hosts "atomic, by the device of the one host" 0,0 --report-transports $two -x RMA_TIMES=20 tests/mp/rma_atomic_hosts exchanged
+	reported 'accumulates by device for aligned elements of 8 bytes' "that the device accumulates"
+	not_reported 'agent queue' "agent queues where all ranks are on one host"
+	try_hosts "atomic, not by the second of two devices, queue kind dc" 0,1,0 --report-transports $two -x HEDDLE_TRANSPORT=dc \
+		-x RMA_TIMES=20 tests/mp/rma_atomic_hosts exchanged
+	reported 'no device with atomic requests and connected queues towards all its ranks' "that agent queues are of RC"
+}
 try_hosts "atomic" 0,1,2,0 -x RMA_TIMES=20 tests/mp/rma_atomic_hosts
 not_reported 'window that does not exist here' "that an unlock came too late for its window"
 # An accumulate by datagrams takes a round trip for each piece: some cases only.
@@ -51,6 +65,9 @@ try "threads" 2 tests/mp/rma_threads
 try "windows" 5 tests/mp/rma_large windows 1000 4
 try "ranks" 8 tests/mp/rma_large ranks
 try "lock_all of 64 ranks" 64 tests/mp/rma_large ranks 1 allocate
+try "displacements beyond 4 GiB" 2 tests/mp/rma_large sparse
+try "displacements beyond 4 GiB, by messages and by the device" 2 -x SHCA_BEHAVE=noarena tests/mp/rma_large sparse
+try "flush_local by messages" 2 -x SHCA_BEHAVE=noarena tests/mp/rma_sync local_progress
 if [ -n "$all" ]; then
 	try "windows" 7 tests/mp/rma_large windows 1000 4
 	try "ranks" 64 tests/mp/rma_large ranks 2

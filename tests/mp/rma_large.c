@@ -8,8 +8,12 @@
  *                                        windows of each flavour, or of one: create, allocate, shared, dynamic
  *     rma_large bytes [BYTES]            operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that
  *                                        in memory
+ *     rma_large sparse                   created and dynamic windows of 4.5 GiB, of which few pages are touched: displacements
+ *                                        and extents beyond 4 GiB
  */
 #include "rma_test.h"
+
+#include <sys/mman.h>
 
 static int right, left;
 
@@ -115,6 +119,90 @@ static void ranks(int rounds, const char *flavour)
 	}
 }
 
+enum { PARTS = 4 };
+#define GAP ((MPI_Aint)0x60000000)	/* bytes from one part to the next */
+#define LAST (3 * GAP)			/* place of the last part: beyond 4 GiB */
+
+/* The parts of this rank's memory hold 1000 * rank + 10 * part + word; word 0 to 3. */
+static int64_t *part_of(char *mem, int part)
+{
+	return (int64_t *)(void *)(mem + part * GAP);
+}
+
+/* Every rank accesses its right neighbour's memory, which begins at displacement `at`. */
+static void sparse_traffic(MPI_Win win, MPI_Aint at, MPI_Datatype scattered)
+{
+	int64_t flat[3 * PARTS], got[3 * PARTS], one[3 * PARTS], ten = 10, old, want, seven = 7;
+
+	for (int i = 0; i < 3 * PARTS; i++) {
+		flat[i] = 5000000 + i;
+		got[i] = -1;
+		one[i] = 1;
+	}
+	MPI_Win_lock_all(0, win);
+	MPI_Get(got, 3 * PARTS, MPI_INT64_T, right, at, 1, scattered, win);
+	MPI_Win_flush(right, win);
+	for (int i = 0; i < 3 * PARTS; i++)
+		CHECK_EQ(got[i], 1000 * right + i / 3 * 10 + i % 3);
+	MPI_Put(flat, 3 * PARTS, MPI_INT64_T, right, at, 1, scattered, win);
+	MPI_Win_flush(right, win);
+	MPI_Accumulate(one, 3 * PARTS, MPI_INT64_T, right, at, 1, scattered, MPI_SUM, win);
+	MPI_Get_accumulate(one, 3 * PARTS, MPI_INT64_T, got, 3 * PARTS, MPI_INT64_T, right, at, 1, scattered, MPI_SUM, win);
+	MPI_Fetch_and_op(&ten, &old, MPI_INT64_T, right, at + LAST + 24, MPI_SUM, win);
+	MPI_Win_flush(right, win);
+	for (int i = 0; i < 3 * PARTS; i++)
+		CHECK_EQ(got[i], 5000000 + i + 1);
+	CHECK_EQ(old, 1000 * right + 33);
+	want = old + 10;
+	MPI_Compare_and_swap(&seven, &want, &old, MPI_INT64_T, right, at + LAST + 24, win);
+	MPI_Win_unlock_all(win);
+	CHECK_EQ(old, want);
+}
+
+static void sparse(void)
+{
+	char *mem = mmap(NULL, LAST + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	MPI_Aint at = 0, theirs;
+	MPI_Datatype scattered;
+	int has = mem != MAP_FAILED, all;
+	MPI_Win win;
+
+	MPI_Allreduce(&has, &all, 1, MPI_INT, MPI_MIN, WORLD);
+	if (!all) {
+		if (!me)
+			printf("no address space of 4.5 GiB that is not reserved: nothing is tested\n");
+		return;
+	}
+	MPI_Type_create_hvector(PARTS, 3, GAP, MPI_INT64_T, &scattered);
+	MPI_Type_commit(&scattered);
+	for (int dynamic = 0; dynamic < 2; dynamic++) {
+		for (int i = 0; i < 4 * PARTS; i++)
+			part_of(mem, i / 4)[i % 4] = 1000 * me + i / 4 * 10 + i % 4;
+		if (dynamic) {
+			MPI_Win_create_dynamic(MPI_INFO_NULL, WORLD, &win);
+			MPI_Win_attach(win, mem, LAST + 4096);
+			MPI_Get_address(mem, &at);
+		} else {
+			MPI_Win_create(mem, LAST + 4096, 1, MPI_INFO_NULL, WORLD, &win);
+		}
+		MPI_Sendrecv(&at, 1, MPI_AINT, left, 0, &theirs, 1, MPI_AINT, right, 0, WORLD, MPI_STATUS_IGNORE);
+		meet(WORLD);
+		sparse_traffic(win, theirs, scattered);
+		meet(WORLD);
+		MPI_Win_lock(MPI_LOCK_SHARED, me, 0, win);
+		for (int i = 0; i < 3 * PARTS; i++)
+			CHECK_EQ(part_of(mem, i / 3)[i % 3], 5000000 + i + 2);
+		CHECK_EQ(part_of(mem, 3)[3], 7);
+		MPI_Win_unlock(me, win);
+		meet(WORLD);
+		if (dynamic)
+			MPI_Win_detach(win, mem);
+		MPI_Win_free(&win);
+	}
+	MPI_Type_free(&scattered);
+	munmap(mem, LAST + 4096);
+}
+
 #if MPI_VERSION >= 4
 /* Rank 0 is the origin, rank 1 the target. */
 static void bytes(MPI_Count n)
@@ -195,6 +283,8 @@ int main(int argc, char **argv)
 		windows(argc > 2 ? atoi(argv[2]) : 1000, argc > 3 ? atof(argv[3]) : 0);
 	else if (!strcmp(what, "ranks"))
 		ranks(argc > 2 ? atoi(argv[2]) : 5, argc > 3 ? argv[3] : NULL);
+	else if (!strcmp(what, "sparse"))
+		sparse();
 #if MPI_VERSION >= 4
 	else
 		bytes(argc > 2 ? (MPI_Count)atoll(argv[2]) / 16 * 16 : ((MPI_Count)1 << 31) + (80 << 20));

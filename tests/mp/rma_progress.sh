@@ -14,6 +14,8 @@ for kind in rc dc; do
 	try "stopped targets, accumulates by the device, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind -x RMA_GRANULARITY=8 tests/mp/rma_progress atomics
 done
 try_hosts "stopped targets, accumulates by the device" 0,1,1 -x RMA_GRANULARITY=8 tests/mp/rma_progress_hosts atomics
+try_hosts "stopped targets, also of the own host, accumulates by the second of two devices" 0,1,0 -x HEDDLE_DEVICE=shca0,shca0 \
+	-x RMA_GRANULARITY=8 tests/mp/rma_progress_hosts atomics
 for kind in ud rc; do
 	try "computing targets whose memory alone is not mapped, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress asymmetric
 done

@@ -96,6 +96,22 @@ done
 for behave in noodp async,noodp; do
 	faults SHCA_BEHAVE=$behave
 done
+# Two devices, of which the second one updates the words for the ranks of all hosts: by agent queues, and by messages to the owner
+two="HEDDLE_DEVICE=shca0,shca0 RMA_ATOMICS=device"
+for behave in "" async,nowake; do
+	try 3 HOSTS=0,0,1 $two RMA_AGENTS=1 SHCA_BEHAVE=$behave -- "${rma}_hosts" 250 60000 1
+	try 5 HOSTS=0,1,0,0,1 $two RMA_AGENTS=1 SHCA_BEHAVE=$behave RMA_BREAK=40 -- "${rma}_hosts" 150 60000 2
+done
+try 3 HOSTS=0,0,1 $two -- "${rma}_hosts" 150 60000 3
+try 3 HOSTS=0,1,0 $two RMA_BREAK=15 -- "${rma}_hosts" 150 60000 4
+for behave in "" async; do
+	try 2 HOSTS=0,1 $two SHCA_BEHAVE=$behave -- "${rma}_hosts" 10 1000 6 behind
+done
+# shellcheck disable=SC2086
+dies "" env HOSTS=0,0 $two RMA_AGENTS=1 "${rma}_hosts" 100 20000 7 dies
+for mode in faults gone stops threads; do
+	try 2 HOSTS=0,0 $two RMA_AGENTS=1 -- "${rma}_hosts" 50 400000 5 $mode
+done
 for kind in "" ud dc,ud; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 300 20000 5 stops
 	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 -- "$am" 100 20000 6

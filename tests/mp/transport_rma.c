@@ -6,6 +6,7 @@
  *
  *     transport_rma [operations per pair [largest [seed [mode]]]]
  *
+ * RMA_AGENTS in the environment: agent queues are connected, and there must be some.
  * RMA_ATOMICS=device: the device updates the words (HDL_MR_ATOMIC_DEVICE), else handlers do, at odd addresses too. RMA_BREAK=N:
  * after every N operations a rank takes its queues that can be replaced to the error state. mode:
  *
@@ -21,6 +22,7 @@
  *     flushes   several flushes behind one operation, and behind one that fails (one rank, UD: no operation ends before there is
  *               progress)
  *     refuses   invalid arguments are refused
+ *     behind    updates by such a key fail alone: those that are under way behind them add once each
  */
 #include "transport_rma.h"
 
@@ -199,6 +201,58 @@ static void on_say(void *context, const struct hdl_am *am)
 	said++;
 }
 
+/* ---- agent queues --------------------------------------------------------------------------------------------------- */
+
+struct offer {
+	struct hdl_agent_offer agent;
+	uint32_t connected;		/* 0: the offer; 1: the sender has connected */
+};
+static unsigned offers_come, peers_connected;
+
+static void on_offers(void *context, const struct hdl_am *am)
+{
+	struct hdl_agent_offer mine;
+	struct offer o;
+
+	if (!am->data || am->len != sizeof(o))
+		fail("an offer of %zu bytes", am->len);
+	memcpy(&o, am->data, sizeof(o));
+	if (o.connected) {
+		peers_connected++;
+		return;
+	}
+	/* this rank may not have come to its own offer */
+	if (hdl_agent_offer(am->ep, &mine) || hdl_agent_connect(am->ep, &o.agent))
+		fail("the agent queue to rank %d cannot be connected", hdl_ep_note(am->ep)->rank);
+	offers_come++;
+}
+
+/* Connects agent queues to all ranks of this host. */
+static void connect_agents(void)
+{
+	unsigned idle = 0, n = 0;
+	struct offer *offers = calloc(2 * (size_t)hdl_job.size, sizeof(*offers));
+	struct hdl_am_send *sends = calloc(2 * (size_t)hdl_job.size, sizeof(*sends));
+
+	for (int stage = 0; stage < 2; stage++) {
+		n = 0;
+		for (int p = 0; p < hdl_job.size; p++) {
+			struct offer *o = &offers[2 * p + stage];
+			if (p == hdl_job.rank || !hdl_is_local(p))
+				continue;
+			o->connected = (uint32_t)stage;
+			if (!stage && hdl_agent_offer(hdl_ep(tp, p), &o->agent))
+				fail("no agent queue to rank %d", p);
+			send_am(p, OFFERS, o, sizeof(*o), &sends[2 * p + stage]);
+			n++;
+		}
+		while ((stage ? peers_connected : offers_come) < n || pending_sends)
+			turn(&idle);
+	}
+	free(offers);
+	free(sends);
+}
+
 static void exchange_keys(void)
 {
 	unsigned idle = 0;
@@ -217,6 +271,9 @@ static void break_queues(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 
+	for (struct hdl_agent_queue *q = tp->agents; q; q = q->next)
+		if (q->state == HDL_AGENT_UP && ibv_modify_qp(q->out, &a, IBV_QP_STATE))
+			fail("agent queue %u cannot be broken", q->out->qp_num);
 	for (uint32_t i = 0; i < tp->nsqs; i++) {
 		struct hdl_sq *sq = tp->sqs[i];
 		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep && sq->ep->sq == sq)))
@@ -524,7 +581,8 @@ static void run_mode(const char *mode)
 		void (*run)(void);
 	} modes[] = { { "stops", stops }, { "dies", dies }, { "gone", gone }, { "stale", stale }, { "unmapped", unmapped },
 		      { "faults", faults },
-		      { "early", early }, { "busy", busy }, { "flushes", flushes }, { "refuses", refuses } };
+		      { "early", early }, { "busy", busy }, { "flushes", flushes }, { "refuses", refuses },
+		      { "behind", behind } };
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
 		if (!strcmp(mode, modes[i].name)) {
@@ -551,7 +609,7 @@ int main(int argc, char **argv)
 		signal(SIGTERM, SIG_IGN);
 	start(&up);
 	if (hdl_am_register(tp, KEYS, on_keys, NULL) || hdl_am_register(tp, TOTALS, on_totals, NULL) ||
-	    hdl_am_register(tp, SAY, on_say, NULL))
+	    hdl_am_register(tp, SAY, on_say, NULL) || hdl_am_register(tp, OFFERS, on_offers, NULL))
 		return 1;
 	size_t n = (size_t)hdl_job.size;
 	rng = seed * 0x9e3779b97f4a7c15ull + (uint64_t)hdl_job.rank;
@@ -571,6 +629,11 @@ int main(int argc, char **argv)
 	if (!by_device)
 		mr_words = region(words, sizeof(*words) + 8, HDL_MR_ATOMIC);
 	exchange_keys();
+	if (getenv("RMA_AGENTS")) {
+		if (!by_device || !hdl_mr_has_agent_queues(mr_words))
+			fail("no agent queues");
+		connect_agents();
+	}
 	run_mode(mode);
 	if (!strcmp(mode, "") || !strcmp(mode, "threads") || !strcmp(mode, "stops") || !strcmp(mode, "refuses"))
 		compare_all();

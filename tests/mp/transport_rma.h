@@ -5,7 +5,7 @@
 
 #include "transport_test.h"
 
-enum { KEYS = 100, TOTALS, SAY, SLOTS = 24, WINDOW = 12, GUARD = 64 };
+enum { KEYS = 100, TOTALS, SAY, OFFERS, SLOTS = 24, WINDOW = 12, GUARD = 64 };
 #define SLOT_BYTES ((size_t)3000)
 
 /* The words that all ranks update: of each width, one for each way to use it. */
@@ -70,5 +70,6 @@ void early(void);
 void busy(void);
 void flushes(void);
 void refuses(void);
+void behind(void);
 
 #endif

@@ -538,3 +538,47 @@ void refuses(void)
 		fail("nothing takes time");
 	run(&traffic, false);
 }
+
+/* Each rank, on its own memory: an update by a key of a region that is gone, and updates of a word behind it. */
+void behind(void)
+{
+	enum { ROUNDS = 40, BEHIND = 8 };
+	static uint64_t extra[2];
+	struct target *t = &targets[hdl_job.rank];
+	struct hdl_ep *self = hdl_ep(tp, hdl_job.rank);
+	uint64_t sum = 0, was = words->w8[ADD];
+	char key[HDL_RKEY_MAX];
+	struct hdl_rkey *gone;
+
+	for (unsigned round = 0, idle = 0; round < ROUNDS; round++) {
+		struct hdl_mr *mr = region(extra, sizeof(extra), by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC);
+		struct hdl_rma op[1 + BEHIND] = { { .done = ends } };
+		uint64_t old[1 + BEHIND] = { 0 };
+		unsigned n = 0;
+		int r;
+
+		if (hdl_rkey_unpack(self, key, hdl_mr_pack(mr, key), &gone) || hdl_mr_deregister(mr))
+			fail("no key");
+		ended = errors = 0;
+		for (unsigned i = 0; i <= BEHIND; i++) {
+			op[i].done = ends;
+			r = hdl_atomic(i ? t->words : gone, 0, HDL_FETCH_ADD, 8, 1 + i, 0, &old[i], &op[i]);
+			n += r == 0;
+			if (i ? r < 0 : r == 1)
+				fail("update %u behind a refused one: %s", i, r < 0 ? strerror(-r) : "it is not refused");
+			errors += r < 0;
+			sum += i ? 1 + i : 0;
+		}
+		while (ended < n)
+			turn(&idle);
+		if (errors != 1)
+			fail("%u updates have failed instead of 1", errors);
+		for (unsigned i = 2; i <= BEHIND; i++)
+			if (old[i] != old[i - 1] + i)
+				fail("update %u finds %llu, the one before %llu", i, (unsigned long long)old[i],
+				     (unsigned long long)old[i - 1]);
+		hdl_rkey_release(gone);
+	}
+	if (words->w8[ADD] != was + sum)
+		fail("the word is %llu instead of %llu", (unsigned long long)words->w8[ADD], (unsigned long long)(was + sum));
+}

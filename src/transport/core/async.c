@@ -32,7 +32,7 @@ static void on_srq_limit(struct hdl_dev *dev, const struct ibv_async_event *e)
 enum queue_error {
 	QUEUE_REPEATED,		/* UD: the queue is reset, and streams send lost packets again */
 	QUEUE_SHARED,		/* the queue restarts when a request has failed in it; a receiving queue ends with the process
-				 * that sends to it */
+				 * that sends to it; an agent queue has its completions (agent_queue.c) */
 	QUEUE_REPLACED,		/* the queue is being replaced, or will be when the connection is up */
 	QUEUE_BROKE,		/* the queue is to be replaced */
 	QUEUE_FAILED,		/* the endpoint fails */
@@ -45,7 +45,7 @@ static enum queue_error queue_error_of(struct hdl_dev *dev, const struct ibv_asy
 
 	if (sq && sq->kind->repeats && !closing)
 		return QUEUE_REPEATED;
-	if ((sq && sq->kind->reset) || hdl_xrc_event(dev, e->element.qp))
+	if ((sq && sq->kind->reset) || hdl_xrc_event(dev, e->element.qp) || hdl_agent_has(dev->tp, e->element.qp))
 		return QUEUE_SHARED;
 	/* The event may be read while the queue is being replaced for that event's cause. (After that the queue is replaced once
 	 * more: the event may also mean that the peer has ended, with nothing wrong with the queue.) */

@@ -85,6 +85,8 @@ static int idle_arm(struct hdl_dev *dev)
 
 	for (struct hdl_scq *s = dev->scqs; s && !err; s = s->next)
 		err = ibv_req_notify_cq(s->cq, 0);
+	if (!err)
+		err = hdl_agents_arm(dev);
 	if (err)
 		hdl_error("%s: ibv_req_notify_cq failed (%s)", dev->name, strerror(err));
 	return err;

@@ -79,6 +79,7 @@ static const struct hdl_hooks hooks = {
 	.ep_end = ep_end,
 	.ep_is_silent = hdl_peer_is_silent,
 	.poll_rcq = hdl_tp_poll_rcq,
+	.progress_add = hdl_tp_progress_add,
 };
 
 /* ---- start and end --------------------------------------------------------------------------------------------- */

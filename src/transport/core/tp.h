@@ -8,7 +8,7 @@
  *     core/      progress.c    turns, timers; async.c: asynchronous events
  *     peer/      drain.c       messages that wait at an endpoint; control.c: control messages that arrive
  *     peer/      send.c        messages: lane, frame, packet or announcement
- *     rma/ rndv/               remote memory, rendezvous
+ *     rma/ rndv/               remote memory, rendezvous; rma/agent_queue.c: atomic operations by a second device
  *     connect/   wireup.c      connections
  *     connect/   conn_send.c   messages about connections that leave
  *     lanes/     ring_poll.c   frames that arrive; ring_offer.c: rings given and revoked; ring_credit.c: credits
@@ -76,6 +76,7 @@ struct hdl_hooks {
 	hdl_done_fn ep_end;						/* hdl_ep_end, by hdl_done_run */
 	bool (*ep_is_silent)(struct hdl_ep *ep, uint64_t silence_ns);	/* hdl_peer_is_silent */
 	int (*poll_rcq)(struct hdl_dev *dev);				/* hdl_tp_poll_rcq */
+	int (*progress_add)(struct hdl_tp *tp, hdl_progress_fn fn, void *arg);	/* hdl_tp_progress_add */
 };
 
 /* An operation that has ended, or other work that needs posts and stopped queues. */
@@ -115,6 +116,8 @@ struct hdl_tp {
 	struct hdl_am_handler { hdl_am_fn fn; void *context; } *handlers;	/* HDL_AM_IDS, by number; or NULL */
 	struct hdl_idtab mrs, rmas;	/* regions; operations that an answer ends */
 	struct hdl_rma_peer **rma;	/* by the peers' ids; NULL: none was begun */
+	struct hdl_agent_queue *agents;	/* agent queues, linked by next */
+	const struct hdl_agent_user *agent_user;
 	uint32_t nrma, rma_open;	/* length of rma; operations under way */
 	uint64_t rma_direct, rma_asked, rma_refused;	/* operations begun by queue, begun by message, refused by their
 							 * targets */

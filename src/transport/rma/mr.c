@@ -5,6 +5,9 @@
  * A packed key has the region's number, for handlers, and for each device of the owner the rkey by which queues of that device
  * reach the region, under the device's role. A peer picks the rkey of the role by which the peer reaches the owner.
  *
+ * One device at most, the region's agent, has the right to atomic requests: of two devices each may carry out such requests
+ * between the two halves of the other one's. The key marks that device's entry.
+ *
  * A region is registered for itself also on a device with paging on demand: the rkey of the whole address space would still be
  * valid after hdl_mr_deregister.
  */
@@ -14,7 +17,7 @@
 #include "shca.h"
 #include "transport/core/tp.h"
 
-#define ALL (HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE)
+#define ALL (HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE | HDL_MR_ATOMIC_OF_HOST)
 
 struct key_head {
 	uint32_t magic, number;
@@ -26,9 +29,10 @@ struct key_head {
 struct key_entry {
 	uint32_t rkey;
 	uint8_t role;			/* enum hdl_role of the owner's device */
-	uint8_t reserved[3];
+	uint8_t agent;			/* 1: this device carries out atomic operations */
+	uint8_t reserved[2];
 };
-#define MAGIC 0x48644b31u		/* "HdK1": version of the packed form */
+#define MAGIC 0x48644b32u		/* "HdK2": version of the packed form */
 _Static_assert(sizeof(struct key_head) + HDL_DEVICES * sizeof(struct key_entry) <= HDL_RKEY_MAX, "the door says so");
 
 static bool has_queues(const struct hdl_dev *dev)
@@ -45,7 +49,7 @@ static struct ibv_mr *reg(struct hdl_dev *dev, const struct hdl_mr *mr)
 		rights |= IBV_ACCESS_REMOTE_READ;
 	if (mr->access & HDL_MR_WRITE)
 		rights |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-	if (mr->access & HDL_MR_ATOMIC_DEVICE)
+	if (dev == mr->agent)
 		rights |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
 	if (!rights || !mr->len || !has_queues(dev))
 		return NULL;
@@ -71,34 +75,54 @@ static void dereg(struct hdl_mr *mr)
 	free(mr);
 }
 
-bool hdl_mr_has_atomics(const struct hdl_tp *tp)
+bool hdl_mr_has_atomics(struct hdl_tp *tp, bool of_host)
 {
-	return tp->ndev == 1 && has_queues(tp->dev[0]) && tp->dev[0]->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
+	return hdl_agent_dev(tp, of_host);
+}
+
+bool hdl_mr_has_agent_queues(const struct hdl_mr *mr)
+{
+	return mr->agent && mr->agent != mr->tp->dev[0];
+}
+
+/* Finds the device that is to carry out atomic operations on the region. Returns 0 or -EOPNOTSUPP. */
+static int choose_agent(struct hdl_mr *mr)
+{
+	mr->agent = hdl_agent_dev(mr->tp, mr->access & HDL_MR_ATOMIC_OF_HOST);
+	if (!mr->agent || (hdl_mr_has_agent_queues(mr) && hdl_agent_to_self(mr->tp)))
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **out)
 {
-	bool device = access & HDL_MR_ATOMIC_DEVICE;
+	bool device = access & HDL_MR_ATOMIC_DEVICE, refused = false;
 	struct hdl_mr *mr;
 	int err;
 
-	if (access & ~ALL || (device && access & HDL_MR_ATOMIC) || (device && ((uintptr_t)base | len) % 8))
+	if (access & ~ALL || (!device && access & HDL_MR_ATOMIC_OF_HOST))
 		return -EINVAL;
-	if (device && !hdl_mr_has_atomics(tp))
-		return -EOPNOTSUPP;
+	if ((device && access & HDL_MR_ATOMIC) || (device && ((uintptr_t)base | len) % 8))
+		return -EINVAL;
 	if (!(mr = calloc(1, sizeof(*mr))))
 		return hdl_no_memory("a region that peers reach", sizeof(*mr));
 	mr->base = base;
 	mr->tp = tp;
 	mr->len = len;
 	mr->access = access;
+	if (device && (err = choose_agent(mr))) {
+		free(mr);
+		return err;
+	}
 	if ((err = hdl_id_new(&tp->mrs, mr, &mr->number))) {
 		free(mr);
 		return hdl_no_memory("the table of regions", 2 * tp->mrs.n * sizeof(*tp->mrs.e));
 	}
-	for (int i = 0; i < tp->ndev; i++)
+	for (int i = 0; i < tp->ndev; i++) {
 		mr->mr[i] = reg(tp->dev[i], mr);
-	if (device && len && !mr->mr[0]) {
+		refused |= device && len && tp->dev[i] == mr->agent && !mr->mr[i];
+	}
+	if (refused) {
 		hdl_id_free(&tp->mrs, mr->number);
 		dereg(mr);
 		return -EOPNOTSUPP;
@@ -134,7 +158,7 @@ size_t hdl_mr_pack(const struct hdl_mr *mr, void *key)
 	char *to = (char *)key + sizeof(h);
 
 	for (int i = 0; i < tp->ndev; i++) {
-		struct key_entry e = { .role = (uint8_t)tp->dev[i]->role };
+		struct key_entry e = { .role = (uint8_t)tp->dev[i]->role, .agent = tp->dev[i] == mr->agent };
 		if (!mr->mr[i])
 			continue;
 		e.rkey = mr->mr[i]->rkey;
@@ -168,10 +192,13 @@ int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rke
 		struct key_entry e;
 		memcpy(&e, (const char *)key + sizeof(h) + i * sizeof(e), sizeof(e));
 		/* hdl_wire_lookup chose one address of the peer, and with that one role */
-		if (e.role != ep->addr.role)
-			continue;
-		k->has_rkey = true;
-		k->rkey = e.rkey;
+		if (e.role == ep->addr.role) {
+			k->has_rkey = true;
+			k->rkey = e.rkey;
+			k->agent_is_lane = e.agent;
+		} else if (e.agent) {
+			k->agent_rkey = e.rkey;
+		}
 	}
 	*rkey = k;
 	return 0;

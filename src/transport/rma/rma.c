@@ -12,8 +12,9 @@
  * flight and awaits no answer: from then on nothing reads or writes its local memory. A flush is on the list, too, and ends
  * when it is the first.
  *
- * One agent carries out all updates of a region (transport.h); the region's key names the agent. Where the agent is the device,
- * a peer without a connected lane sends UPDATE, and the owner's handler posts the update to the owner's device.
+ * One agent carries out all updates of a region (transport.h); the region's key names the agent. Where the agent is a device,
+ * a peer posts updates to the connected lane if that is of the agent device, else to an agent queue (agent_queue.c); a peer that
+ * has neither sends UPDATE, and the owner's handler posts the update to the agent device.
  *
  * Memory that is unmapped or protected fails the operation alone:
  *
@@ -323,14 +324,14 @@ static uint64_t with_part(const struct hdl_rma *op, uint64_t word, uint64_t part
 	return op->width == 8 ? part : (word & ~(0xffffffffull << shift)) | part << shift;
 }
 
-/* Fills in the request of an update. Returns 0, or -EAGAIN: there is no buffer for the old value. */
-static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
+/* Fills in the request of an update by this device. Returns 0, or -EAGAIN: there is no buffer for the old value. */
+static int update_request(struct hdl_rma *op, struct hdl_dev *dev, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
-	if (!op->landing && !(op->landing = hdl_txbuf_get(&op->ep->dev->pkt_small)))
+	if (!op->landing && !(op->landing = hdl_txbuf_get(&dev->pkt_small)))
 		return -EAGAIN;
 	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->landing->data, .length = 8, .lkey = op->landing->lkey };
 	wr->wr.atomic.remote_addr = op->raddr & ~7ull;
-	wr->wr.atomic.rkey = op->key->rkey;
+	wr->wr.atomic.rkey = op->key->agent_is_lane ? op->key->rkey : op->key->agent_rkey;
 	wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
 	if (is_native(op) && op->update == HDL_FETCH_ADD) {
 		wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -406,7 +407,7 @@ static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 			ep->sq->kind->rebind(ep);
 		return false;
 	}
-	err = op->type == UPDATE ? update_request(op, &wr, &sge) : chunk_request(op, &wr, &sge);
+	err = op->type == UPDATE ? update_request(op, ep->dev, &wr, &sge) : chunk_request(op, &wr, &sge);
 	if (err == -EAGAIN)
 		return false;
 	if (err) {		/* can happen with the first chunk only: the whole buffer is registered, or none of it */
@@ -463,15 +464,23 @@ static bool rma_updated(struct hdl_rma *op)
 	return op->update != HDL_COMPARE_SWAP || op->old == (uint32_t)op->compare;
 }
 
+static void update_again(struct hdl_rma *op)
+{
+	if (op->key->agent_is_lane) {
+		wait_for_queue(rma_find(op->ep), op);
+		hdl_ep_busy(op->ep);
+	} else {
+		hdl_agent_update(hdl_agent_of(op->ep), op);
+	}
+}
+
 void hdl_rma_part_done(struct hdl_rma *op, int err)
 {
 	op->inflight--;
 	if (err)
 		fails(op, op->ep->failed ? op->ep->fail_err : op->err ? op->err : judge_refusal(op, err));
-	else if (!op->err && op->type == UPDATE && rma_updated(op)) {
-		wait_for_queue(rma_find(op->ep), op);
-		hdl_ep_busy(op->ep);
-	}
+	else if (!op->err && op->type == UPDATE && rma_updated(op))
+		update_again(op);
 	end_if_all(op);
 }
 
@@ -491,7 +500,20 @@ static int rma_check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, un
 	return 0;
 }
 
-/* Begins an operation. direct: a queue can carry it out. Returns as hdl_put. */
+/* Begins an operation that no lane carries. */
+static void begin_without_lane(struct hdl_rma *op)
+{
+	struct hdl_agent_queue *q = op->type == UPDATE && op->key->agent_rkey ? hdl_agent_of(op->ep) : NULL;
+
+	if (!hdl_agent_takes(q)) {
+		by_message(op);
+		return;
+	}
+	op->ep->tp->rma_direct++;
+	hdl_agent_update(q, op);
+}
+
+/* Begins an operation. direct: a lane can carry it out. Returns as hdl_put. */
 static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct,
 		     struct hdl_rma *op)
 {
@@ -526,7 +548,7 @@ static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint6
 		if (hdl_rma_push(ep))
 			hdl_ep_busy(ep);
 	} else {
-		by_message(op);
+		begin_without_lane(op);
 	}
 	op->in_call = false;
 	return !op->ended ? 0 : op->err ? op->err : 1;
@@ -563,7 +585,7 @@ int hdl_atomic(struct hdl_rkey *k, uint64_t offset, enum hdl_update update, unsi
 	op->width = (uint8_t)width;
 	op->operand = width == 8 ? operand : (uint32_t)operand;
 	op->compare = width == 8 ? compare : (uint32_t)compare;
-	return rma_begin(k, offset, result, width, UPDATE, device, op);
+	return rma_begin(k, offset, result, width, UPDATE, k->agent_is_lane, op);
 }
 
 int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
@@ -607,6 +629,7 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 	if (!p)
 		return;
 	p->wait = NULL;
+	hdl_agent_stop(ep);
 	for (struct hdl_rma *op = p->first, *next; op; op = next) {
 		/* a flush ends with the operation before it (end_if_all) */
 		for (next = op->next; next && next->type == FLUSH; next = next->next)
@@ -618,13 +641,18 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 	}
 }
 
+static const struct hdl_agent_user agent_user = { .fill = update_request, .done = hdl_rma_part_done,
+						  .refusal = hdl_rma_refusal, .by_message = by_message };
+
 int hdl_rma_open(struct hdl_tp *tp)
 {
+	tp->agent_user = &agent_user;
 	return hdl_am_register(tp, HDL_AM_GOT, hdl_rma_on_got, NULL);
 }
 
 void hdl_rma_close(struct hdl_tp *tp)
 {
+	hdl_agents_close(tp);
 	hdl_mr_close(tp);
 	for (uint32_t i = 0; i < tp->nrma; i++)
 		free(tp->rma[i]);

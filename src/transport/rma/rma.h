@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of src/transport: remote memory. mr.c: regions and keys; rma.c: operations at their origin; target.c: handlers at the
- * target. */
+ * target; agent_queue.c: atomic operations to peers of this host by the device that reaches other hosts. */
 #ifndef HDL_RMA_H
 #define HDL_RMA_H
 
@@ -14,6 +14,7 @@ struct hdl_mr {
 	unsigned access;
 	uint32_t number;		/* index in tp->mrs, and in the region's key */
 	uint32_t refs;			/* peers' operations that a handler of this process has not finished */
+	struct hdl_dev *agent;		/* HDL_MR_ATOMIC_DEVICE: the device that carries out atomic operations; else NULL */
 	struct ibv_mr *mr[2];		/* registration by device; NULL: queues of that device do not reach the region */
 	struct hdl_rkey *self;		/* HDL_MR_ATOMIC_DEVICE: this process's own handle, made at first use */
 };
@@ -24,8 +25,39 @@ struct hdl_rkey {
 	uint64_t base, len;
 	uint32_t number, rkey;
 	uint32_t refs;			/* operations under way */
+	uint32_t agent_rkey;		/* of the owner's agent device, if that is another one than `rkey`'s; else 0 */
 	uint8_t access;
 	bool has_rkey;			/* `rkey` belongs to the device that reaches the peer */
+	bool agent_is_lane;		/* ... and that device carries out atomic operations */
+};
+
+/* Updates in order, linked by wait_next. */
+struct hdl_agent_list {
+	struct hdl_rma *first, *last;	/* last: undefined without first */
+};
+
+/* What an agent queue calls of rma.c. */
+struct hdl_agent_user {
+	/* Fills in the next request of an update. Returns 0, or -EAGAIN: no buffer. */
+	int (*fill)(struct hdl_rma *op, struct hdl_dev *dev, struct ibv_send_wr *wr, struct ibv_sge *sge);
+	void (*done)(struct hdl_rma *op, int err);	/* hdl_rma_part_done */
+	int (*refusal)(enum ibv_wc_status status);	/* hdl_rma_refusal */
+	void (*by_message)(struct hdl_rma *op);
+};
+
+/* An agent queue (agent_queue.c). */
+struct hdl_agent_queue {
+	struct hdl_agent_queue *next;	/* tp->agents */
+	struct hdl_ep *ep;		/* a peer of this host, or this process */
+	struct hdl_dev *dev;
+	const struct hdl_agent_user *user;
+	struct ibv_cq *cq;
+	struct ibv_qp *out, *in;	/* for requests of this process; for the peer's */
+	enum { HDL_AGENT_MADE, HDL_AGENT_UP, HDL_AGENT_BROKEN, HDL_AGENT_GONE } state;
+	uint32_t inflight;		/* requests */
+	bool rest_unstarted;		/* BROKEN: the flushed requests were not begun */
+	bool running;			/* agent_run does not nest */
+	struct hdl_agent_list wait, again;	/* updates that wait for room; BROKEN: flushed ones, which go before those */
 };
 
 /* Operations under way to one peer: the list of all, flushes included, in the order in which they were begun; and the list of
@@ -48,6 +80,29 @@ struct hdl_rma_request {
 	uint8_t reserved[6];
 };
 _Static_assert(sizeof(struct hdl_rma_request) <= HDL_AM_HEAD_MAX, "fits a head");
+
+/* ---- agent_queue.c ----- */
+/* The queue to a peer of this host; NULL: there is none. */
+struct hdl_agent_queue *hdl_agent_of(const struct hdl_ep *ep);
+/* Whether updates may be given to the queue. */
+static inline bool hdl_agent_takes(const struct hdl_agent_queue *q)
+{
+	return q && (q->state == HDL_AGENT_UP || q->state == HDL_AGENT_BROKEN);
+}
+/* Carries out an update, or its next request. Must: hdl_agent_takes. */
+void hdl_agent_update(struct hdl_agent_queue *q, struct hdl_rma *op);
+/* Makes the queue of this process to itself, by which messages of peers without a queue are served. 0 or a negative errno. */
+int hdl_agent_to_self(struct hdl_tp *tp);
+/* The peer has failed: updates that wait are dropped, the requests in flight complete soon. */
+void hdl_agent_stop(struct hdl_ep *ep);
+/* Whether it is a queue pair of an agent queue. */
+bool hdl_agent_has(const struct hdl_tp *tp, const struct ibv_qp *qp);
+/* Arms the CQs of the device's agent queues that have requests in flight. 0 or an errno. */
+int hdl_agents_arm(struct hdl_dev *dev);
+void hdl_agents_close(struct hdl_tp *tp);
+/* The device that carries out atomic operations on a region: of_host: for peers of this host only; else the device by which
+ * peers of other hosts reach this process. NULL: none does. */
+struct hdl_dev *hdl_agent_dev(struct hdl_tp *tp, bool of_host);
 
 /* ---- mr.c ----- */
 void hdl_mr_close(struct hdl_tp *tp);
