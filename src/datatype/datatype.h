@@ -217,6 +217,10 @@ MPI_Count hdl_type_elements(const struct hdl_type *t, MPI_Count bytes);
 /* Bytes of `elements` basic elements (MPI_Status_set_elements), -1 if the number does not fit 63 bits. */
 MPI_Count hdl_type_element_bytes(const struct hdl_type *t, MPI_Count elements);
 
+/* Whether each run of one element begins at the end of the run before or behind it. *runs, if so: how many there are; runs that
+ * touch are one. In time linear in the layout, and not in the runs. Must: t is committed, and has data. */
+bool hdl_type_ascends(const struct hdl_type *t, MPI_Count *runs);
+
 /* Copies `bytes` of the packed stream, starting at byte `position` of the stream, from or to (buf, count, t). t is
  * committed. */
 void hdl_pack(void *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,

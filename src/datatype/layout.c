@@ -332,6 +332,86 @@ static struct hdl_layout *close_list(const struct hdl_list *list)
 	return l;
 }
 
+/* ---- order --------------------------------------------------------------------------------------------------------- */
+
+/* Runs that ascend: where the first begins and the last ends; how many, where those that touch are one. */
+struct order {
+	MPI_Aint first, end;
+	MPI_Count runs;
+};
+
+static bool layout_order(const struct hdl_layout *l, struct order *o);
+
+/* The order of an item: of a layout, or a run of `bytes`. */
+static bool item_order(const struct hdl_layout *l, MPI_Count bytes, struct order *o)
+{
+	*o = (struct order){ 0, bytes, 1 };
+	return !l || layout_order(l, o);
+}
+
+/* Appends runs, moved by `offset`. */
+static bool order_append(struct order *o, MPI_Aint offset, const struct order *more)
+{
+	if (o->runs && offset + more->first < o->end)
+		return false;
+	if (!o->runs)
+		o->first = offset + more->first;
+	o->runs += more->runs - (o->runs && offset + more->first == o->end);
+	o->end = offset + more->end;
+	return true;
+}
+
+static bool loop_order(const struct hdl_layout *l, const struct order *turn, struct order *o)
+{
+	MPI_Aint span = turn->end - turn->first;
+
+	if (l->count > 1 && l->stride < span)
+		return false;
+	*o = (struct order){ l->origin + turn->first, l->origin + (l->count - 1) * l->stride + turn->end, l->count * turn->runs };
+	if (l->count > 1 && l->stride == span)
+		o->runs -= l->count - 1;
+	return true;
+}
+
+/* Recursion is as deep as the layout: at most HDL_LAYOUT_DEPTH calls. */
+static bool layout_order(const struct hdl_layout *l, struct order *o)
+{
+	const struct hdl_layout *known = NULL;	/* the layout whose order `item` is; NULL: a run's */
+	struct order item;
+
+	hdl_layout_steps++;
+	if (l->kind != HDL_LIST && !item_order(l->child, l->unit, &item))
+		return false;
+	if (l->kind == HDL_LOOP)
+		return loop_order(l, &item, o);
+	*o = (struct order){ 0 };
+	for (MPI_Count i = 0; i < l->count; i++) {
+		const struct hdl_layout *next = l->kind == HDL_LIST && l->item ? l->item[i] : NULL;
+
+		hdl_layout_steps++;
+		if (l->kind == HDL_LIST && (!next || next != known)) {
+			known = next;
+			if (!item_order(next, l->at[i + 1] - l->at[i], &item))
+				return false;
+		}
+		if (!order_append(o, l->narrow ? l->narrow[i] : l->offset[i], &item))
+			return false;
+	}
+	return true;
+}
+
+bool hdl_type_ascends(const struct hdl_type *t, MPI_Count *runs)
+{
+	struct order o;
+
+	if (!layout_order(t->layout, &o))
+		return false;
+	*runs = o.runs;
+	return true;
+}
+
+/* ---- closing ------------------------------------------------------------------------------------------------------- */
+
 static bool all_equal(const struct hdl_list *list)
 {
 	const struct hdl_list_item *a = list->items;

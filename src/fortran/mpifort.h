@@ -239,10 +239,21 @@ static inline void mpifort_keep_types(int rc, MPI_Request request, struct mpifor
 /* Copies again from the array, or back to it. */
 void mpifort_copy_again(struct mpifort_buffer *b, bool back);
 
-/* The operation of a request is complete: `gone` if it is freed with that. */
-void mpifort_completed(MPI_Request request, bool gone);
-/* MPI_Request_free: of an operation that is under way, the memory stays for ever. */
-void mpifort_freed(MPI_Request request);
+/*
+ * A call that may free a request takes the request's memory out of the table first, and puts back what it has not freed. Without
+ * that the table would name another request:
+ *     1. Thread 1: MPI_Wait of the C library frees request R.
+ *     2. Thread 2: a nonblocking call is given R again, and its memory goes into the table.
+ *     3. Thread 1 looks R up, and copies thread 2's memory back, whose operation is under way.
+ * mpifort_take returns NULL if the request has none. [mpifort_nkept > 0]
+ */
+struct mpifort_kept *mpifort_take(MPI_Request request);
+/* Behind the C call. complete: the operation is; gone: so is the request. */
+void mpifort_return(struct mpifort_kept *kept, bool complete, bool gone);
+/* The same for MPI_Request_free, which succeeded: of an operation that is under way, the memory stays for ever. */
+void mpifort_freed(struct mpifort_kept *kept);
+/* The operation of a request, which is not freed, is complete. */
+void mpifort_completed(MPI_Request request);
 /* A persistent request starts: copies are made again. */
 void mpifort_started(MPI_Request request);
 

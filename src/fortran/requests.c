@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-struct kept {
+struct mpifort_kept {
 	MPI_Request request;
-	struct kept *next;
+	struct mpifort_kept *next;
 	bool persistent, active;	/* active: from the start of the operation to its completion */
 	int n;
 	struct mpifort_buffer b[3];
@@ -19,33 +19,33 @@ struct kept {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kept *buckets[256];
+static struct mpifort_kept *buckets[256];
 int mpifort_nkept;			/* read without the lock: the thread that was given a request counted it before */
 
-static struct kept **bucket(MPI_Request request)
+static struct mpifort_kept **bucket(MPI_Request request)
 {
 	return &buckets[((uintptr_t)request >> 4 ^ (uintptr_t)request >> 12) & 255];
 }
 
-static struct kept **kept_find(MPI_Request request)
+static struct mpifort_kept **kept_find(MPI_Request request)
 {
-	struct kept **at = bucket(request);
+	struct mpifort_kept **at = bucket(request);
 
 	while (*at && (*at)->request != request)
 		at = &(*at)->next;
 	return at;
 }
 
-static struct kept *take_out(struct kept **at)
+static struct mpifort_kept *take_out(struct mpifort_kept **at)
 {
-	struct kept *k = *at;
+	struct mpifort_kept *k = *at;
 
 	*at = k->next;
 	__atomic_sub_fetch(&mpifort_nkept, 1, __ATOMIC_RELAXED);
 	return k;
 }
 
-static void kept_free(struct kept *k)
+static void kept_free(struct mpifort_kept *k)
 {
 	for (int i = 0; i < k->n; i++)
 		free(k->b[i].temp);
@@ -55,7 +55,7 @@ static void kept_free(struct kept *k)
 	free(k);
 }
 
-static void finish(struct kept *k)
+static void finish(struct mpifort_kept *k)
 {
 	k->active = false;
 	for (int i = 0; i < k->n; i++)
@@ -64,10 +64,20 @@ static void finish(struct kept *k)
 		*k->to = comm_out(*k->comm);
 }
 
+/* Must: the lock is held. */
+static void put_in(struct mpifort_kept *k)
+{
+	struct mpifort_kept **at = bucket(k->request);
+
+	k->next = *at;
+	*at = k;
+	__atomic_add_fetch(&mpifort_nkept, 1, __ATOMIC_RELAXED);
+}
+
 void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1,
 		      MPI_Comm *comm, MPI_Fint *to)
 {
-	struct kept *k = calloc(1, sizeof(*k)), **at;
+	struct mpifort_kept *k = calloc(1, sizeof(*k)), **at;
 	bool anything = types0 || types1 || comm;
 
 	if (!k) {
@@ -75,7 +85,7 @@ void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int
 		fputs("libmpifort_abi: out of memory for a request\n", stderr);
 		abort();
 	}
-	*k = (struct kept){ .request = request, .persistent = persistent, .active = !persistent, .types = { types0, types1 },
+	*k = (struct mpifort_kept){ .request = request, .persistent = persistent, .active = !persistent, .types = { types0, types1 },
 			    .comm = comm, .to = to };
 	for (int i = 0; i < n; i++) {
 		if (!b[i].temp)
@@ -100,32 +110,49 @@ void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int
 	/* A request that C code completed, whose handle is used again */
 	if (*at)
 		kept_free(take_out(at));
-	if (k) {
-		at = bucket(request);
-		k->next = *at;
-		*at = k;
-		__atomic_add_fetch(&mpifort_nkept, 1, __ATOMIC_RELAXED);
-	}
+	if (k)
+		put_in(k);
 	pthread_mutex_unlock(&lock);
 }
 
-void mpifort_completed(MPI_Request request, bool gone)
+struct mpifort_kept *mpifort_take(MPI_Request request)
 {
-	struct kept **at, *k;
+	struct mpifort_kept **at, *k;
 
 	pthread_mutex_lock(&lock);
 	at = kept_find(request);
-	k = *at;
+	k = *at ? take_out(at) : NULL;
+	pthread_mutex_unlock(&lock);
+	return k;
+}
+
+void mpifort_return(struct mpifort_kept *k, bool complete, bool gone)
+{
+	if (complete && k->active)
+		finish(k);
+	if (gone) {
+		kept_free(k);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	put_in(k);
+	pthread_mutex_unlock(&lock);
+}
+
+void mpifort_completed(MPI_Request request)
+{
+	struct mpifort_kept *k;
+
+	pthread_mutex_lock(&lock);
+	k = *kept_find(request);
 	if (k && k->active)
 		finish(k);
-	if (k && gone)
-		kept_free(take_out(at));
 	pthread_mutex_unlock(&lock);
 }
 
 void mpifort_started(MPI_Request request)
 {
-	struct kept *k;
+	struct mpifort_kept *k;
 
 	pthread_mutex_lock(&lock);
 	k = *kept_find(request);
@@ -136,18 +163,10 @@ void mpifort_started(MPI_Request request)
 	pthread_mutex_unlock(&lock);
 }
 
-void mpifort_freed(MPI_Request request)
+void mpifort_freed(struct mpifort_kept *k)
 {
-	struct kept **at, *k;
-
-	pthread_mutex_lock(&lock);
-	at = kept_find(request);
-	if (*at) {
-		k = take_out(at);
-		if (!k->active)
-			kept_free(k);
-	}
-	pthread_mutex_unlock(&lock);
+	if (!k->active)
+		kept_free(k);
 }
 
 /* ---- split collectives ------------------------------------------------------------------------------------ */

@@ -45,11 +45,18 @@ MPIFORT_ALIAS(pcontrol, pcontrol_f08);
 
 /* ---- requests --------------------------------------------------------------------------------------------- */
 
-/* After a call that may have completed the operation of *request, whose handle is request_c then. */
-static void CALLS(request_after)(MPI_Fint *request, MPI_Request before, MPI_Request request_c, bool complete)
+/* Ahead of a call that may free the request. */
+static struct mpifort_kept *CALLS(request_before)(MPI_Request request)
 {
-	if (mpifort_nkept && complete)
-		mpifort_completed(before, request_c == MPI_REQUEST_NULL);
+	return mpifort_nkept ? mpifort_take(request) : NULL;
+}
+
+/* After a call that may have completed the operation of *request, whose handle is request_c then. */
+static void CALLS(request_after)(MPI_Fint *request, MPI_Request before, MPI_Request request_c, struct mpifort_kept *kept,
+				 bool complete)
+{
+	if (kept)
+		mpifort_return(kept, complete, request_c == MPI_REQUEST_NULL);
 	if (request_c != before)
 		*request = request_out(request_c);
 }
@@ -57,9 +64,10 @@ static void CALLS(request_after)(MPI_Fint *request, MPI_Request before, MPI_Requ
 void MPIFORT_NAME(wait)(MPI_Fint *request, MPI_Fint *status, MPI_Fint *ierror)
 {
 	MPI_Request before = request_in(*request), r = before;
+	struct mpifort_kept *kept = CALLS(request_before)(before);
 	int rc = MPIFORT_CALL(Wait)(&r, status_in(status));
 
-	CALLS(request_after)(request, before, r, true);
+	CALLS(request_after)(request, before, r, kept, true);
 	DONE(rc);
 }
 MPIFORT_ALIAS(wait, wait_f08);
@@ -67,49 +75,75 @@ MPIFORT_ALIAS(wait, wait_f08);
 void MPIFORT_NAME(test)(MPI_Fint *request, int *flag, MPI_Fint *status, MPI_Fint *ierror)
 {
 	MPI_Request before = request_in(*request), r = before;
+	struct mpifort_kept *kept = CALLS(request_before)(before);
 	int flag_c = 0, rc = MPIFORT_CALL(Test)(&r, &flag_c, status_in(status));
 
-	CALLS(request_after)(request, before, r, flag_c || r != before);
+	CALLS(request_after)(request, before, r, kept, flag_c || r != before);
 	*flag = flag_c ? MPIFORT_TRUE : MPIFORT_FALSE;
 	DONE(rc);
 }
 MPIFORT_ALIAS(test, test_f08);
 
-/* Requests of an array call as C handles: `before` are those that went in. Short arrays take no memory. */
+/* Requests of an array call as C handles: `before` are those that went in. kept: what they have in the table, taken out; NULL: the
+ * table was empty, or the call frees no request. Short arrays take no memory. */
 struct CALLS(array) {
-	MPI_Request *before, *now, few[2 * 16];
+	MPI_Request *before, *now;
+	struct mpifort_kept **kept;
+	size_t n;
+	void *few[3 * 16];
 };
 
 static int CALLS(array_in)(struct CALLS(array) *a, int count, const MPI_Fint *requests)
 {
-	size_t n = count > 0 ? (size_t)count : 0;
-
-	a->before = n > 16 ? malloc(2 * n * sizeof(*a->before)) : a->few;
+	a->n = count > 0 ? (size_t)count : 0;
+	a->kept = NULL;
+	a->before = a->n > 16 ? malloc(3 * a->n * sizeof(*a->few)) : (MPI_Request *)a->few;
 	if (!a->before)
 		return mpifort_raise(MPI_ERR_NO_MEM);
-	a->now = a->before + n;
-	for (size_t i = 0; i < n; i++)
+	a->now = a->before + a->n;
+	for (size_t i = 0; i < a->n; i++)
 		a->now[i] = a->before[i] = request_in(requests[i]);
 	return MPI_SUCCESS;
+}
+
+/* The same, for a call that may free the requests. */
+static int CALLS(array_take)(struct CALLS(array) *a, int count, const MPI_Fint *requests)
+{
+	int rc = CALLS(array_in)(a, count, requests);
+
+	if (rc || !mpifort_nkept)
+		return rc;
+	a->kept = (struct mpifort_kept **)(void *)(a->now + a->n);
+	for (size_t i = 0; i < a->n; i++)
+		a->kept[i] = a->before[i] == MPI_REQUEST_NULL ? NULL : mpifort_take(a->before[i]);
+	return rc;
 }
 
 /* Request i of an array call: what `complete` says of persistent ones; others are complete when they are gone. */
 static void CALLS(array_after)(struct CALLS(array) *a, MPI_Fint *requests, int i, bool complete)
 {
-	if (a->before[i] != MPI_REQUEST_NULL)
-		CALLS(request_after)(&requests[i], a->before[i], a->now[i], complete || a->now[i] == MPI_REQUEST_NULL);
+	struct mpifort_kept *kept = a->kept ? a->kept[i] : NULL;
+
+	if (a->before[i] == MPI_REQUEST_NULL)
+		return;
+	CALLS(request_after)(&requests[i], a->before[i], a->now[i], kept, complete || a->now[i] == MPI_REQUEST_NULL);
+	if (a->kept)
+		a->kept[i] = NULL;
 }
 
 static void CALLS(array_done)(struct CALLS(array) *a)
 {
-	if (a->before != a->few)
+	for (size_t i = 0; a->kept && i < a->n; i++)
+		if (a->kept[i])
+			mpifort_return(a->kept[i], false, false);
+	if (a->before != (void *)a->few)
 		free(a->before);
 }
 
 void MPIFORT_NAME(waitall)(const int *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
-	int rc = CALLS(array_in)(&a, *count, requests);
+	int rc = CALLS(array_take)(&a, *count, requests);
 
 	if (!rc) {
 		rc = MPIFORT_CALL(Waitall)(*count, a.now, status_in(statuses));
@@ -124,7 +158,7 @@ MPIFORT_ALIAS(waitall, waitall_f08);
 void MPIFORT_NAME(testall)(const int *count, MPI_Fint *requests, int *flag, MPI_Fint *statuses, MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
-	int flag_c = 0, rc = CALLS(array_in)(&a, *count, requests);
+	int flag_c = 0, rc = CALLS(array_take)(&a, *count, requests);
 
 	if (!rc) {
 		rc = MPIFORT_CALL(Testall)(*count, a.now, &flag_c, status_in(statuses));
@@ -146,7 +180,7 @@ static int CALLS(index_out)(int index)
 void MPIFORT_NAME(waitany)(const int *count, MPI_Fint *requests, int *index, MPI_Fint *status, MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
-	int at = MPI_UNDEFINED, rc = CALLS(array_in)(&a, *count, requests);
+	int at = MPI_UNDEFINED, rc = CALLS(array_take)(&a, *count, requests);
 
 	if (!rc) {
 		rc = MPIFORT_CALL(Waitany)(*count, a.now, &at, status_in(status));
@@ -162,7 +196,7 @@ MPIFORT_ALIAS(waitany, waitany_f08);
 void MPIFORT_NAME(testany)(const int *count, MPI_Fint *requests, int *index, int *flag, MPI_Fint *status, MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
-	int at = MPI_UNDEFINED, flag_c = 0, rc = CALLS(array_in)(&a, *count, requests);
+	int at = MPI_UNDEFINED, flag_c = 0, rc = CALLS(array_take)(&a, *count, requests);
 
 	if (!rc) {
 		rc = MPIFORT_CALL(Testany)(*count, a.now, &at, &flag_c, status_in(status));
@@ -190,7 +224,7 @@ void MPIFORT_NAME(waitsome)(const int *incount, MPI_Fint *requests, int *outcoun
 			    MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
-	int n = MPI_UNDEFINED, rc = CALLS(array_in)(&a, *incount, requests);
+	int n = MPI_UNDEFINED, rc = CALLS(array_take)(&a, *incount, requests);
 
 	if (!rc) {
 		rc = MPIFORT_CALL(Waitsome)(*incount, a.now, &n, indices, status_in(statuses));
@@ -205,7 +239,7 @@ void MPIFORT_NAME(testsome)(const int *incount, MPI_Fint *requests, int *outcoun
 			    MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
-	int n = MPI_UNDEFINED, rc = CALLS(array_in)(&a, *incount, requests);
+	int n = MPI_UNDEFINED, rc = CALLS(array_take)(&a, *incount, requests);
 
 	if (!rc) {
 		rc = MPIFORT_CALL(Testsome)(*incount, a.now, &n, indices, status_in(statuses));
@@ -222,7 +256,7 @@ void MPIFORT_NAME(request_get_status)(const MPI_Fint *request, int *flag, MPI_Fi
 	int flag_c = 0, rc = MPIFORT_CALL(Request_get_status)(r, &flag_c, status_in(status));
 
 	if (flag_c && mpifort_nkept)
-		mpifort_completed(r, false);
+		mpifort_completed(r);
 	*flag = flag_c ? MPIFORT_TRUE : MPIFORT_FALSE;
 	DONE(rc);
 }
@@ -237,7 +271,7 @@ void MPIFORT_NAME(request_get_status_all)(const int *count, const MPI_Fint *requ
 	if (!rc) {
 		rc = MPIFORT_CALL(Request_get_status_all)(*count, a.now, &flag_c, status_in(statuses));
 		for (int i = 0; flag_c && mpifort_nkept && i < *count; i++)
-			mpifort_completed(a.now[i], false);
+			mpifort_completed(a.now[i]);
 		CALLS(array_done)(&a);
 	}
 	*flag = flag_c ? MPIFORT_TRUE : MPIFORT_FALSE;
@@ -254,7 +288,7 @@ void MPIFORT_NAME(request_get_status_any)(const int *count, const MPI_Fint *requ
 	if (!rc) {
 		rc = MPIFORT_CALL(Request_get_status_any)(*count, a.now, &at, &flag_c, status_in(status));
 		if (flag_c && at >= 0 && mpifort_nkept)
-			mpifort_completed(a.now[at], false);
+			mpifort_completed(a.now[at]);
 		*index = CALLS(index_out)(at);
 		CALLS(array_done)(&a);
 	}
@@ -273,7 +307,7 @@ void MPIFORT_NAME(request_get_status_some)(const int *incount, const MPI_Fint *r
 		rc = MPIFORT_CALL(Request_get_status_some)(*incount, a.now, &n, indices, status_in(statuses));
 		for (int i = 0; i < n; i++) {
 			if (mpifort_nkept)
-				mpifort_completed(a.now[indices[i]], false);
+				mpifort_completed(a.now[indices[i]]);
 			indices[i] = CALLS(index_out)(indices[i]);
 		}
 		*outcount = n;
@@ -310,11 +344,14 @@ MPIFORT_ALIAS(startall, startall_f08);
 
 void MPIFORT_NAME(request_free)(MPI_Fint *request, MPI_Fint *ierror)
 {
-	MPI_Request before = request_in(*request), r = before;
+	MPI_Request r = request_in(*request);
+	struct mpifort_kept *kept = CALLS(request_before)(r);
 	int rc = MPIFORT_CALL(Request_free)(&r);
 
-	if (!rc && mpifort_nkept)
-		mpifort_freed(before);
+	if (kept && !rc)
+		mpifort_freed(kept);
+	else if (kept)
+		mpifort_return(kept, false, false);
 	*request = request_out(r);
 	DONE(rc);
 }

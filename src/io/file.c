@@ -133,8 +133,8 @@ static const char *without_prefix(const char *filename, enum hdl_fs *fs)
 	return strncmp(filename, "ufs:", 4) ? filename : filename + 4;
 }
 
-/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory,
- * or no directory. */
+/* Returns the absolute path, to be freed; a copy of the name where the working directory has none (it was removed). NULL: no
+ * memory. */
 static char *absolute(const char *name)
 {
 	char *dir, *path = NULL;
@@ -142,6 +142,8 @@ static char *absolute(const char *name)
 	if (*name == '/')
 		return strdup(name);
 	dir = getcwd(NULL, 0);
+	if (!dir && errno != ENOMEM)
+		return strdup(name);
 	if (dir && asprintf(&path, "%s/%s", dir, name) < 0)
 		path = NULL;
 	free(dir);
@@ -200,7 +202,7 @@ static int guard_pages(struct hdl_file *f)
 		return 0;
 	if (f->amode & MPI_MODE_RDWR && !lock_byte(f, F_RDLCK, NFS_HELD, F_OFD_SETLK))
 		return 0;
-	fd = fd_raise(open(f->path, flags | O_DSYNC | O_CLOEXEC));
+	fd = fd_raise(open(f->name, flags | O_DSYNC | O_CLOEXEC));
 	if (fd < 0)
 		return errno;
 	close(f->fd);
@@ -219,25 +221,49 @@ static void forget_pages(const struct hdl_file *f)
 		lock_byte(f, F_UNLCK, NFS_TOUCHED, F_OFD_SETLK);
 }
 
+/* Returns the directory's part of a name, to be freed. NULL: no memory. */
+static char *directory_of(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	return slash ? strndup(name, slash == name ? 1 : (size_t)(slash - name)) : strdup(".");
+}
+
 /* Opens a file that another process has created: a client of NFS may know for some time that there is none, unless it is to
  * create it. */
 static int open_created(const struct hdl_file *f, int flags)
 {
-	char *dir = strdup(f->path), *slash = dir ? strrchr(dir, '/') : NULL;
+	char *dir = directory_of(f->name);
 	struct statfs s;
 	int fd = -1;
 
-	if (slash) {
-		slash[slash == dir] = 0;
-		if (!statfs(dir, &s) && s.f_type == MAGIC_NFS)
-			fd = open(f->path, flags | O_CREAT | O_CLOEXEC, 0666);
-	}
+	if (dir && !statfs(dir, &s) && s.f_type == MAGIC_NFS)
+		fd = open(f->name, flags | O_CREAT | O_CLOEXEC, 0666);
 	free(dir);
 	errno = fd < 0 ? ENOENT : 0;
 	return fd;
 }
 
-/* Opens the file here. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
+/* MPI_MODE_DELETE_ON_CLOSE: the program may change its directory before MPI_File_close. Where the directory cannot be opened,
+ * the absolute path must do. */
+static void open_directory(struct hdl_file *f)
+{
+	char *dir = directory_of(f->name);
+
+	if (dir)
+		f->dir = fd_raise(open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	free(dir);
+}
+
+static int delete_file(const struct hdl_file *f)
+{
+	const char *slash = strrchr(f->name, '/');
+
+	return f->dir < 0 ? unlink(f->path) : unlinkat(f->dir, slash ? slash + 1 : f->name, 0);
+}
+
+/* Opens the file here, by the program's name: to reach a relative one, the process needs to search no directory above the working
+ * directory. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
 static int open_here(struct hdl_file *f, bool creates)
 {
 	int flags = f->amode & MPI_MODE_RDONLY ? O_RDONLY : f->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
@@ -250,9 +276,9 @@ static int open_here(struct hdl_file *f, bool creates)
 	if (!f->path)
 		return ENOMEM;
 	/* open(2) of a pipe would wait for a process that opens its other end */
-	if (!stat(f->path, &s) && S_ISFIFO(s.st_mode))
+	if (!stat(f->name, &s) && S_ISFIFO(s.st_mode))
 		return ESPIPE;
-	f->fd = fd_raise(open(f->path, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
+	f->fd = fd_raise(open(f->name, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
 	if (f->fd < 0 && errno == ENOENT && !creates && f->amode & MPI_MODE_CREATE)
 		f->fd = fd_raise(open_created(f, flags));
 	if (f->fd < 0)
@@ -263,6 +289,9 @@ static int open_here(struct hdl_file *f, bool creates)
 		return EISDIR;
 	if (f->fs == HDL_FS_LOCAL)
 		f->fs = fs_of(f);
+	if (creates && f->amode & MPI_MODE_DELETE_ON_CLOSE)
+		open_directory(f);
+	hdl_size_limit_read();
 	return guard_pages(f);
 }
 
@@ -327,6 +356,8 @@ void hdl_file_free(struct hdl_file *f)
 	hdl_view_release(f->view);
 	if (f->fd >= 0)
 		close(f->fd);
+	if (f->dir >= 0)
+		close(f->dir);
 	if (f->comm) {
 		f->comm->errhandler = MPI_ERRORS_RETURN;	/* the file's, without a reference */
 		hdl_comm_release(f->comm);
@@ -349,7 +380,7 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		hdl_out_of_memory("a file", sizeof(*f));
 	if (args->error)
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
-	*f = (struct hdl_file){ .obj = { HDL_MAGIC_FILE, 1 }, .fd = -1, .amode = args->amode, .errhandler = args->errhandler,
+	*f = (struct hdl_file){ .obj = { HDL_MAGIC_FILE, 1 }, .fd = -1, .dir = -1, .amode = args->amode, .errhandler = args->errhandler,
 				.hints = args->hints };
 	hdl_errhandler_retain(f->errhandler);
 	pthread_mutex_init(&f->atomic_lock, NULL);
@@ -403,7 +434,7 @@ int hdl_file_close(struct hdl_file *f)
 		rc = hdl_io_class(errno, "close", f->path);
 	f->fd = -1;
 	rc = hdl_file_agree(f, rc);
-	if (f->amode & MPI_MODE_DELETE_ON_CLOSE && !f->comm->rank && unlink(f->path) && !rc)
+	if (f->amode & MPI_MODE_DELETE_ON_CLOSE && !f->comm->rank && delete_file(f) && !rc)
 		rc = hdl_io_class(errno, "delete", f->path);
 	snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	freed = hdl_shared_free(f);
@@ -459,14 +490,16 @@ static int resize(struct hdl_file *f, MPI_Offset size, int error, int (*change)(
 
 static int change_size(int fd, MPI_Offset size)
 {
-	return ftruncate(fd, size) ? errno : 0;
+	int err = hdl_size_limit_check(fd, size);
+
+	return err ? err : ftruncate(fd, size) ? errno : 0;
 }
 
 static int change_space(int fd, MPI_Offset size)
 {
-	int err = size ? posix_fallocate(fd, 0, size) : 0;
+	int err = hdl_size_limit_check(fd, size);
 
-	return err;
+	return err || !size ? err : posix_fallocate(fd, 0, size);
 }
 
 int hdl_file_set_size(struct hdl_file *f, MPI_Offset size, int error)
@@ -484,8 +517,8 @@ int hdl_file_sync(struct hdl_file *f)
 	int rc = MPI_SUCCESS;
 
 	hdl_file_quiet(f);
-	/* a descriptor for reading alone has nothing to write back; some file systems refuse it */
-	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
+	/* A descriptor for reading alone has nothing to write back; some file systems refuse it. EINVAL: nor have devices. */
+	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd) && errno != EINVAL)
 		rc = hdl_io_class(errno, "write back", f->path);
 	forget_pages(f);
 	return hdl_file_agree(f, rc);

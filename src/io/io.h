@@ -73,7 +73,7 @@ struct hdl_view {
 	MPI_Count esize;		/* bytes of an etype in the file */
 	bool contiguous;		/* byte p of the view's data is byte disp + p of the file */
 	int8_t order;			/* hdl_view_ascends: 1 yes, -1 no, 0 not known yet */
-	MPI_Count run;			/* bytes of a run on average; set with order */
+	MPI_Count run;			/* bytes of a run on average; set with order, if that is 1 */
 	MPI_Count tiles;		/* so many filetypes fit the range of MPI_Offset */
 	char datarep[MPI_MAX_DATAREP_STRING + 1];
 };
@@ -94,11 +94,11 @@ bool hdl_view_has(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes);
 /* Returns the offset in the file of byte p of the view's data. At the end of a run: of the run behind. -1: there is none. */
 MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p);
 /* Returns how many bytes of the view's data lie before an offset of the file. */
-MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset);
+MPI_Offset hdl_view_bytes_before(struct hdl_view *v, MPI_Offset offset);
 /* Returns a range of the file, [*first, *end), that has all bytes p .. p + bytes - 1 of the view's data. */
 void hdl_view_hull(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes, MPI_Offset *first, MPI_Offset *end);
 
-/* Whether the runs come in the order of the file. *run: bytes of a run, on average. The first call walks a tile. */
+/* Whether the runs come in the order of the file. *run, if they do: bytes of a run, on average. */
 bool hdl_view_ascends(struct hdl_view *v, MPI_Count *run);
 
 /* The runs of a view from byte p of its data on. [any thread] */
@@ -149,6 +149,7 @@ struct hdl_file {
 	struct hdl_object obj;		/* magic: set from MPI_File_open to MPI_File_close */
 	struct hdl_comm *comm;		/* a duplicate without a handle */
 	int fd;				/* -1: hdl_file_close has closed it */
+	int dir;			/* rank 0, MPI_MODE_DELETE_ON_CLOSE: its directory; -1 */
 	int amode;
 	enum hdl_fs fs;
 	bool maps;			/* scatter.c may be used: a mapping and pwrite see the same bytes at once */
@@ -164,7 +165,7 @@ struct hdl_file {
 	const char *split_call;		/* the name of its end function */
 	MPI_Errhandler errhandler;
 	struct hdl_io_hints hints;
-	char *path;			/* absolute, for MPI_MODE_DELETE_ON_CLOSE and messages */
+	char *path;			/* absolute, for messages; `name` where the working directory has no path */
 	const char *name;		/* as the program passed it, without the prefix: the end of path or all of it */
 	pthread_mutex_t atomic_lock;	/* excludes this process's threads in atomic mode: they share the descriptor's locks */
 	struct hdl_file *next, **link;	/* all open files */
@@ -282,6 +283,11 @@ void hdl_file_quiet(struct hdl_file *f);
  * the file. [any thread] */
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
 int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
+/* Reads the limit of file sizes, RLIMIT_FSIZE, by which hdl_write_run returns EFBIG in place of the signal SIGXFSZ. Must be called
+ * when a file is opened. [any thread] */
+void hdl_size_limit_read(void);
+/* Returns EFBIG if the limit does not let the file grow to `size` bytes; else 0. */
+int hdl_size_limit_check(int fd, MPI_Offset size);
 
 /* ---- scatter.c --------------------------------------------------------------------------------------------------------- */
 

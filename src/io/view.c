@@ -149,27 +149,22 @@ MPI_Count hdl_view_runs_next(struct hdl_view_runs *r, MPI_Count most, MPI_Offset
 bool hdl_view_ascends(struct hdl_view *v, MPI_Count *run)
 {
 	const struct hdl_type *t = v->tile;
-	struct hdl_view_runs *r;
-	MPI_Offset end = 0, at;
-	MPI_Count left = t->size, runs = 0, n;
+	MPI_Count runs = 0;
 
-	*run = v->contiguous ? INT64_MAX : v->run;
-	if (v->contiguous || v->order)
-		return v->contiguous || v->order > 0;
-	v->order = t->extent >= t->true_extent ? 1 : -1;
-	r = hdl_view_runs_open(v, 0);
-	if (!r)
-		hdl_out_of_memory("a position in a view", hdl_stream_bytes(t));
-	for (; left && (n = hdl_view_runs_next(r, left, &at)); left -= n) {
-		if (at < end)
-			v->order = -1;
-		runs += !runs || at != end;
-		end = at + n;
+	if (v->contiguous) {
+		*run = INT64_MAX;
+		return true;
 	}
-	free(r);
-	*run = v->run = runs ? t->size / runs : 0;
+	if (!v->order) {
+		v->order = t->extent >= t->true_extent && hdl_type_ascends(t, &runs) ? 1 : -1;
+		v->run = runs ? t->size / runs : 0;
+	}
+	*run = v->run;
 	return v->order > 0;
 }
+
+/* So many runs of a tile are walked in less time than a search takes. */
+#define WALK_RUNS	64
 
 /* ---- offsets ----------------------------------------------------------------------------------------------------------- */
 
@@ -198,12 +193,33 @@ MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p)
 	return offset;
 }
 
-MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset)
+/* Returns the bytes p .. end - 1 of the view's data that lie before an offset of the file. Must: the view ascends. r: of the
+ * view. Each step halves the range, so that a tile may have any number of runs. */
+static MPI_Count bisect(struct hdl_view_runs *r, MPI_Offset p, MPI_Offset end, MPI_Offset offset)
+{
+	MPI_Offset low = p, high = end, middle, at;
+	MPI_Count n;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		hdl_stream_seek((struct hdl_stream *)r->stream, middle);
+		n = hdl_view_runs_next(r, end - middle, &at);
+		if (!n || at >= offset)
+			high = middle;
+		else if (n >= offset - at)
+			return middle + (offset - at) - p;
+		else
+			low = middle + n;
+	}
+	return low - p;
+}
+
+MPI_Offset hdl_view_bytes_before(struct hdl_view *v, MPI_Offset offset)
 {
 	const struct hdl_type *t = v->tile;
-	MPI_Offset rest = offset - v->disp, at, p = 0;
+	MPI_Offset rest = offset - v->disp, at, p = 0, all = v->tiles * t->size;
 	struct hdl_view_runs *r;
-	MPI_Count n, tiles;
+	MPI_Count n, tiles, run;
 
 	if (rest <= 0)
 		return 0;
@@ -217,6 +233,11 @@ MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset)
 	r = hdl_view_runs_open(v, p);
 	if (!r)
 		hdl_out_of_memory("a position in a view", hdl_stream_bytes(t));
+	if (all && hdl_view_ascends(v, &run) && t->size / run > WALK_RUNS) {
+		p += bisect(r, p, all - p < t->size ? all : p + t->size, offset);
+		free(r);
+		return p;
+	}
 	while ((n = hdl_view_runs_next(r, INT64_MAX, &at)) && at < offset) {
 		p += at + n <= offset ? n : offset - at;
 		if (at + n >= offset)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets beyond the largest,
- * representations without bytes, long striping units, filetypes of extent 0, errors of MPI_File_close, accesses that wait for a
- * lock. Any number of ranks.
+ * representations without bytes, long striping units, filetypes of extent 0, filetypes of 2^40 runs, errors of MPI_File_close,
+ * the limit of file sizes, working directories without a path, files that cannot be synchronized, accesses that wait for a lock.
+ * Any number of ranks.
  *
  *     io_corners DIRECTORY [CASE]
  */
@@ -11,6 +12,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[512];
@@ -237,6 +240,132 @@ static void test_no_extent(void)
 	WORKS(MPI_File_close(&f));
 }
 
+/* No call takes a step for each run of a filetype: here one element has 2^38 of them. */
+static void test_long_tile(void)
+{
+	const MPI_Offset far = (MPI_Offset)1 << 30;
+	const MPI_Count runs = (MPI_Count)1 << 38;
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Datatype filetype;
+	MPI_Status status;
+	MPI_Offset at;
+	int out[50], in[50], n;
+
+	MPI_Type_vector_c(runs, 1, np, MPI_INT, &filetype);
+	MPI_Type_commit(&filetype);
+	for (int always = 0; always < 2; always++) {
+		set_hint(f, "collective_buffering", always ? "true" : "automatic");
+		WORKS(MPI_File_set_view(f, me * (MPI_Offset)sizeof(int), MPI_INT, filetype, "native", MPI_INFO_NULL));
+		for (int i = 0; i < 50; i++)
+			out[i] = 1000 * me + i + always;
+		WORKS(MPI_File_write_at_all(f, far, out, 50, MPI_INT, MPI_STATUS_IGNORE));
+		WORKS(MPI_File_sync(f));
+		meet(sync_comm);
+		WORKS(MPI_File_sync(f));
+		WORKS(MPI_File_seek(f, 0, MPI_SEEK_END));
+		WORKS(MPI_File_get_position(f, &at));
+		CHECK_EQ(at, far + 50);
+		WORKS(MPI_File_read_at_all(f, far, in, 50, MPI_INT, &status));
+		MPI_Get_count(&status, MPI_INT, &n);
+		CHECK_EQ(n, 50);
+		CHECK(!memcmp(in, out, sizeof(in)));
+		WORKS(MPI_File_read_at_all(f, far - 25, in, 50, MPI_INT, &status));
+		CHECK(!in[0] && !memcmp(in + 25, out, 25 * sizeof(int)));
+	}
+	WORKS(MPI_File_close(&f));
+	MPI_Type_free(&filetype);
+}
+
+/* ---- what the system refuses ---------------------------------------------------------------------------------------- */
+
+/* The limit of file sizes (ulimit -f) is an error of the call, and no signal to the process. */
+static void test_size_limit(void)
+{
+	enum { LIMIT = 1 << 20 };
+	static char data[2 * LIMIT];
+	MPI_Datatype filetype;
+	struct rlimit was, limit;
+	MPI_Request req;
+	MPI_Status status;
+	char own[600];
+	MPI_File f;
+	int n;
+
+	CHECK(!getrlimit(RLIMIT_FSIZE, &was));
+	limit = was;
+	limit.rlim_cur = LIMIT;
+	snprintf(own, sizeof(own), "%s.%d", path, me);
+	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+	f = open_file(MPI_COMM_SELF, own);
+	WORKS(MPI_File_write_at(f, LIMIT - 10, data, 10, MPI_BYTE, MPI_STATUS_IGNORE));
+	FAILS(MPI_File_write_at(f, 0, data, sizeof(data), MPI_BYTE, &status), MPI_ERR_IO);
+	MPI_Get_count(&status, MPI_BYTE, &n);
+	CHECK_EQ(n, LIMIT);
+	FAILS(MPI_File_write_at(f, LIMIT, data, 1, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO);
+	WORKS(MPI_File_iwrite_at(f, LIMIT - 10, data, 20, MPI_BYTE, &req));
+	FAILS(MPI_Wait(&req, MPI_STATUS_IGNORE), MPI_ERR_IO);
+	FAILS(MPI_File_write_at_all(f, LIMIT - 10, data, 20, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO);
+	FAILS(MPI_File_set_size(f, LIMIT + 1), MPI_ERR_IO);
+	FAILS(MPI_File_preallocate(f, LIMIT + 1), MPI_ERR_IO);
+	WORKS(MPI_File_set_size(f, LIMIT));
+	WORKS(MPI_File_preallocate(f, LIMIT));
+	/* short runs, which are written through a mapping */
+	MPI_Type_vector(100, 4, 50, MPI_BYTE, &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, LIMIT - 1000, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
+	FAILS(MPI_File_write_at(f, 0, data, 400, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO);
+	CHECK(!setrlimit(RLIMIT_FSIZE, &was));
+	WORKS(MPI_File_write_at(f, 0, data, 400, MPI_BYTE, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_close(&f));
+	MPI_Type_free(&filetype);
+	CHECK(!unlink(own));
+}
+
+/* The path of the working directory may be unknown, longer than the system allows, or lead through directories that this user
+ * may not search; a relative name needs none of it. */
+static void test_directories(void)
+{
+	char dir[600], name[252], up[1024], was[4096];
+	MPI_File f;
+	int depth;
+
+	CHECK(getcwd(was, sizeof(was)));
+	snprintf(dir, sizeof(dir), "%s.%d.dir", path, me);
+	CHECK(!mkdir(dir, 0700) && !chdir(dir));
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	for (depth = 0; depth < 20; depth++)
+		CHECK(!mkdir(name, 0700) && !chdir(name));
+	WORKS(MPI_File_open(MPI_COMM_SELF, "file", MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f));
+	CHECK(!access("file", F_OK));
+	WORKS(MPI_File_close(&f));
+	CHECK(access("file", F_OK));
+	while (depth--)
+		CHECK(!chdir("..") && !rmdir(name));
+	CHECK(!rmdir(dir));
+	FAILS(MPI_File_open(MPI_COMM_SELF, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f), MPI_ERR_NO_SUCH_FILE);
+	CHECK(!chdir(was));
+	/* root may search any directory */
+	if (!geteuid())
+		return;
+	snprintf(up, sizeof(up), "%s/in", dir);
+	CHECK(!mkdir(dir, 0700) && !mkdir(up, 0700) && !chdir(up) && !chmod(dir, 0));
+	WORKS(MPI_File_open(MPI_COMM_SELF, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f));
+	WORKS(MPI_File_close(&f));
+	CHECK(!unlink("file") && !chmod(dir, 0700) && !chdir(was) && !rmdir(up) && !rmdir(dir));
+}
+
+/* Devices have nothing to write back. */
+static void test_sync_device(void)
+{
+	MPI_File f;
+
+	WORKS(MPI_File_open(MPI_COMM_WORLD, "/dev/null", MPI_MODE_WRONLY, MPI_INFO_NULL, &f));
+	WORKS(MPI_File_write_at_all(f, me, "a", 1, MPI_CHAR, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_sync(f));
+	WORKS(MPI_File_close(&f));
+}
+
 /* ---- close ------------------------------------------------------------------------------------------------------- */
 
 static MPI_File handled_file;
@@ -367,7 +496,8 @@ static const struct {
 } cases[] = {
 	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile },
 	{ "beyond", test_beyond }, { "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent },
-	{ "close", test_close },
+	{ "long_tile", test_long_tile }, { "size_limit", test_size_limit }, { "directories", test_directories },
+	{ "sync_device", test_sync_device }, { "close", test_close },
 };
 
 int main(int argc, char **argv)

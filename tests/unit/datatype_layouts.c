@@ -138,6 +138,7 @@ Test(layouts, shared_nests)
 	struct hdl_type *t = get(MPI_CHAR), *old;
 	uint64_t before = hdl_layout_steps;
 	MPI_Aint gap = 1;
+	MPI_Count runs;
 
 	for (int i = 0; i < 60; i++) {
 		old = t;
@@ -148,6 +149,7 @@ Test(layouts, shared_nests)
 	}
 	commit(t);
 	cr_assert_eq(t->size, 1l << 60);
+	cr_assert(hdl_type_ascends(t, &runs));
 	cr_assert_lt(hdl_layout_steps - before, 10000);
 	cr_assert_leq(t->layout->depth, HDL_LAYOUT_DEPTH);
 	hdl_type_close(t);
@@ -576,6 +578,20 @@ static void check_unpack(const struct hdl_type *t, long count, const long *place
 	}
 }
 
+/* place: of the bytes of one element. */
+static void check_order(const struct hdl_type *t, const long *place, unsigned seed)
+{
+	MPI_Count runs = 0, counted = 1;
+	bool ascends = true;
+
+	for (MPI_Count i = 1; i < t->size; i++) {
+		ascends &= place[i] > place[i - 1];
+		counted += place[i] != place[i - 1] + 1;
+	}
+	cr_assert_eq(hdl_type_ascends(t, &runs), ascends, "seed %u", seed);
+	cr_assert(!ascends || runs == counted, "seed %u: %ld runs", seed, (long)runs);
+}
+
 static void check_elements(const struct pair *p, unsigned seed)
 {
 	long bytes = 0;
@@ -666,6 +682,8 @@ static void check_random(unsigned seed)
 		hdl_pack(packed + pos, mem - lo, count, p.type, pos, n);
 	}
 	cr_assert(!memcmp(packed, want, total), "seed %u, in pieces", seed);
+	if (total)
+		check_order(p.type, place, seed);
 	if (total)
 		check_streams(p.type, count, place, total, mem - lo, want, seed);
 	twice = overlaps(place, total, lo, hi);

@@ -37,6 +37,11 @@ void mpi_file_read_at_all_end_f08ts_(const MPI_Fint *, const struct mpifort_desc
 void mpi_wait_(MPI_Fint *, MPI_Fint *, MPI_Fint *);
 void mpi_test_(MPI_Fint *, int *, MPI_Fint *, MPI_Fint *);
 void mpi_waitsome_(const int *, MPI_Fint *, int *, int *, MPI_Fint *, MPI_Fint *);
+void mpi_testsome_(const int *, MPI_Fint *, int *, int *, MPI_Fint *, MPI_Fint *);
+void mpi_waitall_(const int *, MPI_Fint *, MPI_Fint *, MPI_Fint *);
+void mpi_testall_(const int *, MPI_Fint *, int *, MPI_Fint *, MPI_Fint *);
+void mpi_waitany_(const int *, MPI_Fint *, int *, MPI_Fint *, MPI_Fint *);
+void mpi_testany_(const int *, MPI_Fint *, int *, int *, MPI_Fint *, MPI_Fint *);
 void mpi_request_get_status_(const MPI_Fint *, int *, MPI_Fint *, MPI_Fint *);
 void mpi_start_(MPI_Fint *, MPI_Fint *);
 void mpi_request_free_(MPI_Fint *, MPI_Fint *);
@@ -321,6 +326,119 @@ static void requests(void)
 	MPI_Win_free(&win);
 }
 
+/* ---- a handle that is used again -------------------------------------------------------------------------------- */
+
+/* Stands for another thread: it runs when the C call has freed a request, and the Fortran procedure does not know yet. */
+static void (*between)(void);
+
+#define BETWEEN(call)		\
+	int rc = call;		\
+				\
+	if (between)		\
+		between();	\
+	return rc
+int MPI_Wait(MPI_Request *request, MPI_Status *status)
+{
+	BETWEEN(PMPI_Wait(request, status));
+}
+int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+	BETWEEN(PMPI_Test(request, flag, status));
+}
+int MPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses)
+{
+	BETWEEN(PMPI_Waitall(count, requests, statuses));
+}
+int MPI_Testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
+{
+	BETWEEN(PMPI_Testall(count, requests, flag, statuses));
+}
+int MPI_Waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
+{
+	BETWEEN(PMPI_Waitany(count, requests, index, status));
+}
+int MPI_Testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
+{
+	BETWEEN(PMPI_Testany(count, requests, index, flag, status));
+}
+int MPI_Waitsome(int incount, MPI_Request *requests, int *outcount, int *indices, MPI_Status *statuses)
+{
+	BETWEEN(PMPI_Waitsome(incount, requests, outcount, indices, statuses));
+}
+int MPI_Testsome(int incount, MPI_Request *requests, int *outcount, int *indices, MPI_Status *statuses)
+{
+	BETWEEN(PMPI_Testsome(incount, requests, outcount, indices, statuses));
+}
+int MPI_Request_free(MPI_Request *request)
+{
+	BETWEEN(PMPI_Request_free(request));
+}
+
+static int other_from[8], other_to[8];
+static MPI_Fint other;
+
+static void reduce_start(int *from, int *to, int base, bool persistent, MPI_Fint *request)
+{
+	struct mpifort_desc d = every_second(from), e = every_second(to);
+	MPI_Fint rc, sum = 0x21, no_info = 0x130;
+	int four = 4;
+
+	fill(from, base);
+	memset(to, 0xff, 8 * sizeof(*to));
+	if (persistent)
+		mpi_allreduce_init_f08ts_(&d, &e, &four, &ints, &sum, &self, &no_info, request, &rc);
+	else
+		mpi_iallreduce_f08ts_(&d, &e, &four, &ints, &sum, &self, request, &rc);
+}
+
+static void start_other(void)
+{
+	between = NULL;
+	reduce_start(other_from, other_to, 500, false, &other);
+}
+
+/* How a request is completed, by each procedure that may free one. */
+static void complete(int how, MPI_Fint *request)
+{
+	MPI_Fint rc, *ignore = mpifort_sentinels_.status_ignore, *ignores = mpifort_sentinels_.statuses_ignore;
+	int flag = 0, count = 1, index;
+
+	while (!flag)
+		switch (how) {
+		case 0: flag = 1; mpi_wait_(request, ignore, &rc); break;
+		case 1: mpi_test_(request, &flag, ignore, &rc); break;
+		case 2: flag = 1; mpi_waitall_(&count, request, ignores, &rc); break;
+		case 3: mpi_testall_(&count, request, &flag, ignores, &rc); break;
+		case 4: flag = 1; mpi_waitany_(&count, request, &index, ignore, &rc); break;
+		case 5: mpi_testany_(&count, request, &index, &flag, ignore, &rc); break;
+		case 6: mpi_waitsome_(&count, request, &flag, &index, ignores, &rc); break;
+		case 7: mpi_testsome_(&count, request, &flag, &index, ignores, &rc); break;
+		default: flag = 1; mpi_request_free_(request, &rc); break;
+		}
+}
+
+static void handle_again(void)
+{
+	MPI_Fint *ignore = mpifort_sentinels_.status_ignore, rc, request, was;
+	int from[8], to[8];
+
+	for (int how = 0; how < 9; how++) {
+		reduce_start(from, to, 100 * how, how == 8, &request);
+		was = request;
+		/* complete in the C library: Test and the like then free the request when they are called first */
+		for (int flag = 0; how < 8 && !flag;)
+			PMPI_Request_get_status(PMPI_Request_fromint(request), &flag, MPI_STATUS_IGNORE);
+		between = start_other;
+		complete(how, &request);
+		CHECK(!between && other == was, "how %d: the handle was not used again", how);
+		CHECK(how == 8 || arrived(to, 100 * how), "how %d", how);
+		CHECK(mpifort_nkept == 1, "how %d: %d", how, mpifort_nkept);
+		mpi_wait_(&other, ignore, &rc);
+		CHECK(arrived(other_to, 500), "how %d: the other request", how);
+		CHECK(mpifort_nkept == 0, "how %d: %d", how, mpifort_nkept);
+	}
+}
+
 /* ---- split collectives ---------------------------------------------------------------------------------------- */
 
 /* A datatype with gaps over a section: a copy from the begin to the end. The descriptor is gone in between, as a compiler's. */
@@ -453,6 +571,8 @@ int main(int argc, char **argv)
 		}
 	if (all || !strcmp(argv[1], "requests"))
 		requests();
+	if (all || !strcmp(argv[1], "handle_again"))
+		handle_again();
 	if (all || !strcmp(argv[1], "splits"))
 		splits();
 	if (all || !strcmp(argv[1], "callbacks"))
