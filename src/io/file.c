@@ -512,13 +512,23 @@ int hdl_file_preallocate(struct hdl_file *f, MPI_Offset size, int error)
 	return resize(f, size, error, change_space, "allocate space for");
 }
 
+/* Whether fsync(2) has refused a device that has nothing to write back. */
+static bool is_unsynced(const struct hdl_file *f, int err)
+{
+	struct stat s;
+	bool device = err == EINVAL && !fstat(f->fd, &s) && S_ISCHR(s.st_mode);
+
+	errno = err;
+	return device;
+}
+
 int hdl_file_sync(struct hdl_file *f)
 {
 	int rc = MPI_SUCCESS;
 
 	hdl_file_quiet(f);
-	/* A descriptor for reading alone has nothing to write back; some file systems refuse it. EINVAL: nor have devices. */
-	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd) && errno != EINVAL)
+	/* a descriptor for reading alone has nothing to write back; some file systems refuse it */
+	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd) && !is_unsynced(f, errno))
 		rc = hdl_io_class(errno, "write back", f->path);
 	forget_pages(f);
 	return hdl_file_agree(f, rc);
