@@ -694,6 +694,10 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 		rc = win_exchange(w, args, BY_FABRIC);
 		/* all members have the same result */
 		for (int how = BY_SEGMENT; rc == MPI_ERR_RMA_SHARED && how <= BY_NAMED_SEGMENT; how++) {
+			if (w->mr)	/* of memory that goes */
+				hdl_mr_deregister(w->mr);
+			w->mr = NULL;
+			w->agent_queues = 0;
 			parts_free(w);
 			rc = win_exchange(w, args, (enum shared_how)how);
 		}
