@@ -331,7 +331,7 @@ static void inactive(void)
 
 /* ---- section 3.6 --------------------------------------------------------------------------------------- */
 
-/* A buffer of the size that the standard gives for n messages has room for n messages, in whatever order they leave. */
+/* A buffer of the size that the standard gives for n messages has room for n messages, in any order of their departure. */
 static void buffered(MPI_Comm comm, int on_comm, int automatic)
 {
 	enum { N = 6 };
@@ -563,7 +563,7 @@ static void generalized(void)
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------------------------------------ */
 
 /* The class, and a text that names the call. */
 static void refused(const char *file, int line, const char *call, int rc, int want)

@@ -189,7 +189,7 @@ static bool is_open(const struct stream *s)
 	return has_more(s);
 }
 
-/* What has been completed, by any of the calls for that. */
+/* Completes some requests, by any of the calls for that. */
 static void complete(struct worker *w, int round)
 {
 	MPI_Status statuses[64];

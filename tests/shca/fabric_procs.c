@@ -445,7 +445,7 @@ static int case_churn(void)
 	return 0;
 }
 
-/* A descriptor from the launcher: every process that inherits it joins that fabric, whatever the name. */
+/* A descriptor from the launcher: every process that inherits it joins that fabric, under any name. */
 static int heir(void *arg)
 {
 	_Atomic uint32_t *n = arg;

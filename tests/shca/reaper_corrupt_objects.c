@@ -475,7 +475,7 @@ static void datagram(void)
 	shca_post_send(v.p[UD], &wr, &bad);
 }
 
-/* shcactl must succeed, whatever values the victim's memory holds. */
+/* shcactl must succeed with any values in the victim's memory. */
 static void is_looked_at(void)
 {
 	static const char *const commands[] = {"queues", "totals", "regions", "processes"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the engine's tests stand on: members of a fabric, virtual (several in one address space) or real, and queues
- * made by the device's own functions, without the interposer. Everything here ends the program on failure.
+ * Base of the engine's tests: members of a fabric, virtual (several in one address space) or real, and queues made by the
+ * device's own functions, without the interposer. Everything here ends the program on failure.
  */
 #ifndef TESTS_SHCA_RIG_H
 #define TESTS_SHCA_RIG_H
@@ -89,7 +89,7 @@ pid_t rig_child(void (*role)(void));
 
 /* Half a millisecond. */
 void rig_nap(void);
-/* Until another process of the test has brought *what to value; fails after some 20 s. */
+/* Waits until another process of the test has raised *what to value; fails after some 20 s. */
 void rig_await(_Atomic uint32_t *what, uint32_t value);
 /* Where two ends of a connection find each other, in memory that all processes of a test share. */
 struct rig_meeting {

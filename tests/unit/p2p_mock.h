@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport and a runtime for the unit tests of p2p and mpi: this process is one rank of a job, the tests play the
- * other ranks by what they make arrive, and see what was sent.
+ * A transport and a runtime for the unit tests of p2p and mpi: this process is one rank of a job, the tests simulate the other
+ * ranks by making messages arrive, and check the messages sent.
  */
 #ifndef P2P_MOCK_H
 #define P2P_MOCK_H

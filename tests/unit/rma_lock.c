@@ -398,7 +398,7 @@ Test(rma_hashed, index)
 	cr_assert((unsigned)__builtin_popcount(used) >= HDL_HASHED / 2);
 }
 
-/* ---- members whose progress an operation needs --------------------------------------------------------------------- */
+/* ---- members with progress that an operation needs ------------------------------------------------------------------ */
 
 /* A member, and the ways in which the members reach each other's memory. */
 static unsigned found_by(int size, bool maps, bool rdma, bool others_far)
@@ -430,7 +430,8 @@ Test(rma_reach, helper_where_needed)
 					if (needs)
 						cr_assert(helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
 							  other);
-					/* a member that all others have mapped, or that has no memory, needs no helper thread */
+					/* a member that all other members have mapped, or that has no memory, needs no helper
+					 * thread */
 					if (size == 1 || (maps && !far_mine))
 						cr_assert(!helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
 							  other);

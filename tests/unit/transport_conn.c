@@ -23,7 +23,7 @@ enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
 
 struct msg {
 	uint8_t what, to, kind, named, number;
-	uint8_t replacing, about;	/* about: number of the queues whose received messages the sender reports */
+	uint8_t replacing, about;	/* about: number of the queues of which the sender reports received messages */
 };
 enum { NO_QUEUE = 0, INIT, RTR, RTS };
 struct side {
@@ -595,8 +595,8 @@ static bool does(const struct hdl_conn_todo *todo, enum hdl_conn_do what)
 	return false;
 }
 
-/* Steps whose absence the exploration does not notice, since a repetition, or an action of the peer, makes up for the missing
- * step. */
+/* Steps that may be missing without notice by the exploration, since a repetition, or an action of the peer, makes up for the
+ * missing step. */
 Test(transport_conn, single_steps)
 {
 	struct hdl_conn_self self = { .can = RC, .prefer = HDL_QUEUE_RC };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The eager ring's layout. Sender and receiver in one process; a write is carried out as a device does it, byte for
- * byte in ascending order, and the receiver looks after every single byte: it must never see a frame before the last
- * byte of its header is there, and never one that nobody sent.
+ * The eager ring's layout. Sender and receiver in one process; a write is carried out as by a device, byte for byte in ascending
+ * order, and the receiver polls after every single byte: the receiver must never see a frame before the last byte of the header
+ * is there, and never a frame that was not sent.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the
- * rest is garbage; two threads whose task lists name the same queues in opposite orders; queues for two requests; a forked
- * child; a DC target that is killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC whose
- * maker is killed: open_qp.)
+ * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the rest is
+ * garbage; two threads whose task lists name the same queues in opposite orders; queues for two requests; a forked child; a DC
+ * target that is killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC with a killed creator:
+ * open_qp.)
  */
 #include <infiniband/verbs_exp.h>
 #include <pthread.h>

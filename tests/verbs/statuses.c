@@ -253,7 +253,7 @@ static void of_waits(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(filler) && !ibv_destroy_cq(small), "destroy");
 }
 
-/* An XRC shared receive queue whose completion queue is overrun; the queue pairs serve other SRQs and go on. */
+/* An XRC shared receive queue with an overrun completion queue; the queue pairs serve other SRQs and go on. */
 static void srq_error(void)
 {
 	struct ibv_xrcd_init_attr xa = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
