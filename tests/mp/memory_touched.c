@@ -4,9 +4,9 @@
  * /proc/self/smaps: a page that several ranks map counts in parts. Meant for 64 ranks of one host (show_memory.sh); with fewer
  * the shares of libraries are larger.
  *
- *     the fabric's file the ranks' allocations in the file, touched or not: receive pools, queues, rings, slots of collectives
+ *     the fabric's file   allocations of the ranks, touched or not: receive pools, queues, rings, slots of collectives
  *     the fabric          the touched part of that
- *     all of the process of which libpmix has some 900 (data of the job, parameters, data of the library)
+ *     all of the process  of which libpmix has some 900 (data of the job, parameters, data of the library)
  */
 #include <dirent.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  *
  *     other_user port N              connects to port N of the loopback device and sends nothing; prints "closed" when the peer
  *                                    closes the connection
- *     other_user bind TYPE NAME... binds abstract names. TYPE: silent (does not listen), listen, full (a full backlog),
+ *     other_user bind TYPE NAME...   binds abstract names. TYPE: silent (does not listen), listen, full (a full backlog),
  *                                    datagram
  *     other_user flood NAME          sends datagrams there without end
  *     other_user make DIRECTORY      makes the directory, writable for all

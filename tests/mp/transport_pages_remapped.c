@@ -5,7 +5,7 @@
  * sender and as receiver, and checks every byte. On a device that pins pages (tests/vm) a registration that outlives the pages
  * gives wrong bytes; the software HCA accesses the present pages of an address, so there the test also counts registrations:
  * behind a change the first message must have made a new registration, and without a change none.
- *     transport_pages_remapped [ROUNDS [any]] any: registrations are not counted
+ *     transport_pages_remapped [ROUNDS [any]]      any: registrations are not counted
  * A thread of each rank unmaps other memory all the while, right before and behind the buffer. Then a thread unmaps the buffer
  * itself, and is kept waiting in munmap; registering fails for want of memory; and a forked child outlives the library.
  */

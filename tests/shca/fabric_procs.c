@@ -3,7 +3,8 @@
  * The fabric among real processes: joining and leaving, deaths, limits, processes of other users and programs.
  *
  *     fabric_procs [NAME...]     runs these cases, or all; each in a separate process and fabric
- *     fabric_procs --list fabric_procs --hold NAME is a member of a fabric until standard input ends (for scripts)
+ *     fabric_procs --list
+ *     fabric_procs --hold NAME   is a member of a fabric until standard input ends (for scripts)
  *
  * The cases fork beside threads, which thread sanitizer does not support: fabric_stress is for that.
  */
