@@ -353,7 +353,7 @@ static void progress_settle(struct hdl_tp *tp)
 	}
 }
 
-/* The same for a short while: what is left is a peer's that does not answer, or another thread's. */
+/* The same for a short while: the remaining operations belong to a peer that does not answer, or to another thread. */
 static void progress_settle_briefly(struct hdl_tp *tp)
 {
 	enum { SHORT_NS = 200000000 };
