@@ -6,7 +6,7 @@
  * MPI_Finalize, or never, since the reader has died. Without staging a test hangs: the rank waits for the reader, and the reader
  * for a message of that rank. Three ranks, executor mailbox.
  *
- *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader calls the collective
+ *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader makes the call
  *     coll_sc_staging stream ROUNDS	collectives follow each other, one rank late in each: no staged copy is overwritten early
  *     coll_sc_staging killed FILE	the reader, rank 0, is killed (heddlerun --on-death=continue; FILE:
  *					see survivors.h)
