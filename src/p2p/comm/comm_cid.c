@@ -400,7 +400,7 @@ static int cid_class(struct hdl_cid_agreement *a)
 	switch (a->result.id) {
 	case CID_NO_ID:
 		snprintf(why, n, "no context id is left: of %u communicators that may exist at a time, every one is "
-			 "in use on some rank; free what is not needed with MPI_Comm_free", HDL_IDS);
+			 "in use on some rank; free unneeded ones with MPI_Comm_free", HDL_IDS);
 		return MPI_ERR_OTHER;
 	case CID_PROC_FAILED:
 		if (a->failed_proc)

@@ -422,7 +422,7 @@ static const char *is_hopeless(struct hdl_ep *ep)
 		return "the peer's process has ended; look at its output";
 	case HDL_PROC_UNKNOWN:
 		return q->why.status == IBV_WC_RETRY_EXC_ERR ?
-			       "nobody answers there: the peer's process or host has ended, or the network between is down" :
+			       "no answer: the peer's process or host has ended, or the network between is down" :
 			       NULL;
 	case HDL_PROC_LIVES:
 		break;
