@@ -78,7 +78,7 @@ static void hints(void)
 		}
 }
 
-/* Directories, pipes and devices: an error or the file that it is, and no rank waits for ever. */
+/* Directories, pipes and devices: an error or access to the special file, and no rank waits for ever. */
 static void special_files(void)
 {
 	static const int access[] = {MPI_MODE_RDONLY, MPI_MODE_WRONLY, MPI_MODE_RDWR};
@@ -313,7 +313,7 @@ static void stopped(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* The file's name is gone, or another file's, while it is open. */
+/* The file's name is gone, or another file's, while the file is open. */
 static void renamed(void)
 {
 	MPI_File f;

@@ -393,7 +393,7 @@ static void check_shared(void)
 		CHECK_EQ(MPI_Comm_free_keyval(&keyval_of[i]), MPI_SUCCESS);
 }
 
-/* Another thread may ask at any time whether MPI is initialized, and use it as soon as it is. */
+/* Another thread may ask at any time whether MPI is initialized, and use MPI from then on. */
 static void *wait_for_mpi(void *arg)
 {
 	int flag = 0, rank = -1;

@@ -119,7 +119,7 @@ static void in_order(bool probe)
 	free(in);
 }
 
-/* Rank 0 has all of the flood before it receives any of it: no sender may wait for that. */
+/* Rank 0 has all messages of the flood before it receives any of them: no sender may wait for that. */
 static void release(void)
 {
 	char *in = malloc((size_t)bytes + 1);

@@ -312,7 +312,7 @@ static void contents(void)
 	MPI_Type_get_contents_c(t, 0, 0, 3, 1, NULL, NULL, large, in);
 	CHECK(large[0] == 2 && large[1] == 1 && large[2] == 3);
 	MPI_Type_free(&t);
-	MPI_Type_get_envelope(in[0], &ni, &na, &nt, &combiner);		/* it is ours, and still there */
+	MPI_Type_get_envelope(in[0], &ni, &na, &nt, &combiner);		/* the inner type is ours, and still exists */
 	CHECK_EQ(combiner, MPI_COMBINER_STRUCT);
 	MPI_Type_free(&in[0]);
 	MPI_Type_get_envelope(MPI_INT, &ni, &na, &nt, &combiner);

@@ -6,8 +6,8 @@
  *
  *     ptp_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE
  *
- * MICROSECONDS: when it dies. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and forms,
- * the same on all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
+ * MICROSECONDS: delay of the death. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and
+ * forms, the same on all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -117,7 +117,7 @@ static bool send_one(struct hdl_ep *ep, size_t len, bool sync, bool runs)
 		fail("a send: %s", strerror(-r));
 	waiting += !r;
 	if (r) {
-		memset(data, 0x77, len);	/* it is the caller's again */
+		memset(data, 0x77, len);	/* the memory is the caller's again */
 		free(data);
 	}
 	return r;

@@ -40,7 +40,7 @@ struct board {
 	_Atomic uint32_t stop, kills, leaving, patience;
 	struct post {
 		_Atomic uint32_t gen;		/* generation of the present worker; 0: none */
-		_Atomic uint32_t killed;	/* its generation, before it is killed */
+		_Atomic uint32_t killed;	/* the worker's generation, until the kill */
 		_Atomic uint64_t beat;
 		struct offer to[MAXW];
 	} w[MAXW];

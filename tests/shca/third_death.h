@@ -66,8 +66,8 @@ static inline pid_t third_start(void (*role)(void))
 	return pid;
 }
 
-/* X dies at this point of an operation `op` (-1: any), when it has been there `skip` times. Returns whether X has died there and
- * A has ended well. test: for the fabric's name. */
+/* X dies at this point of an operation `op` (-1: any), after `skip` passes. Returns whether X has died there and A has ended
+ * well. test: for the fabric's name. */
 static inline bool third_dies(const char *test, void (*role_a)(void), unsigned kind, const char *point, int op, unsigned skip)
 {
 	static unsigned number;

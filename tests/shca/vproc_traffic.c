@@ -221,7 +221,7 @@ static void remote(struct vm *to, const void *p, uint64_t *addr, uint32_t *rkey)
 	*rkey = mr_of(to, p)->rkey;
 }
 
-/* One request to a peer; false: it must wait for something. */
+/* Posts one request to a peer. Returns false if the member must wait first. */
 static bool send_one(struct vm *v, uint32_t peer)
 {
 	struct vm *to = &v->t->vm[peer];

@@ -103,7 +103,7 @@ Test(rma_lock, every_interleaving)
 enum { B_OUTSIDE, B_SAID, B_WAITS, B_GIVES_UP, B_CHANGED, B_MENDS, B_READ, B_INSIDE, B_RELEASED, B_LEFT };
 #define BPROCS 3
 struct bproc {
-	uint64_t read;		/* the word when it was found mendable */
+	uint64_t read;		/* the word when the process found the lock mendable */
 	uint64_t holds;
 	uint16_t ticket, state;
 	uint8_t at, exclusive, dead, reports;
@@ -150,7 +150,7 @@ static bool mendable(const struct bworld *w)
 	return true;
 }
 
-/* One step of a process. Returns false: it waits. */
+/* One step of a process. Returns false if the process waits. */
 static bool broken_step(struct bworld *w, struct bproc *p)
 {
 	bool entered;

@@ -332,7 +332,7 @@ Test(ring, acknowledgements_out_of_range_are_ignored)
 	free(p.mem);
 }
 
-/* Everything is read at once, but reported only when it must be: the sender is never stuck. */
+/* Everything is read at once, but reported as late as allowed: the sender is never stuck. */
 Test(ring, any_frame_fits_behind_what_is_not_reported)
 {
 	static const uint32_t sizes[] = { 8, 9, 11, 15, 16, 37, 64, 511, 4096 };

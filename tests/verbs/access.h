@@ -84,7 +84,7 @@ struct order {
 /* The responder's answers. */
 struct answer {
 	uint32_t qpn, srqn, other_srqn, gone_rkey;
-	char complaint[256];		/* LOOK, SLEEP; empty: all is as it must be */
+	char complaint[256];		/* LOOK, SLEEP; empty: no violation */
 };
 /* Told once. */
 struct card {

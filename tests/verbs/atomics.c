@@ -278,7 +278,7 @@ static void capabilities(struct here *h)
 	      attr.ext_atom.max_fa_bit_boundary, attr.ext_atom.log_max_atomic_inline);
 }
 
-/* Operands at addresses are read when the request is posted; those in memory when it runs. */
+/* Operands at addresses are read at the post; operands in memory when the request runs. */
 static void when_read(struct here *h, char *mem, const struct ibv_mr *mr)
 {
 	struct ibv_cq *other = vt_cq(&h->t, 4, NULL);

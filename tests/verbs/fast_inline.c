@@ -135,7 +135,7 @@ static void dc_lists(struct dc *d)
 	static const char a[] = "first", b[] = "second";
 	char longer[INLINE_MAX + 1] = { 1 };
 
-	/* two in a list; the buffers are the program's again before it is complete */
+	/* two in a list; the buffers are the program's again before the completion */
 	char buf[8] = "one";
 	memset(d->mem, 0, 256);
 	ibv_wr_start(d->ex);

@@ -382,7 +382,7 @@ static void completions(void)
 	CHECK(!ibv_destroy_qp(q), "destroy");
 }
 
-/* Counts begin anew in RESET, and with every object, though it lies where another one was. */
+/* Counts begin anew in RESET, and with every object, also at the address of an earlier one. */
 static void beginnings(void)
 {
 	struct ibv_qp *q = loop(CROSS), *m = loop(MANAGED);
