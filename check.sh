@@ -132,7 +132,7 @@ if [ $quick = no ]; then
 		MPI_TEST_RANKS=2 MPI_TEST_KINDS="default rc" MPI_TEST_PROGRAMS=$ranks run build-asan "tests/mp/mpi_run.sh $tests"
 fi
 
-# at the end, where whoever looks at the last lines finds them
+# at the end, where a reader of the last lines finds them
 cat "$words"
 printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $skipped
 printf '%d passed, %d failed\n' $passed $failed
