@@ -21,7 +21,7 @@ expect 0 taskset -c "$first" "$run" -n 1 sh -c "$mask"
 expect 0 taskset -c "$first" "$run" --bind-to core -n 2 sh -c "$mask"
 [ "$(sort -u "$out")" = "cpus $first" ] || fail "bound outside of what is allowed"
 says "$err" "warning: 2 ranks share 1 cores"
-# Several cores for each rank, as far as there are; a warning names the ranks that do not fit.
+# Several cores for each rank, as far as there are; a warning if the threads of a rank have too few.
 [ "$cores" -ge 2 ] && {
 	expect 0 "$run" --cpus-per-rank 2 -n 1 sh -c "$mask"
 	[ "$cores" -gt 2 ] || [ "$(cat "$out")" = "cpus $own" ] || fail "--cpus-per-rank 2"
