@@ -50,7 +50,7 @@ static int nqps, ncqs;
 void hw_end_check(void)
 {
 	/* unpolled completions of a CQ stay in the CQ when the queue pair is gone, if the program has asked for the CQ's number:
-	 * polls these, too */
+	 * so the CQs are destroyed, too */
 	while (nqps)
 		if (ibv_destroy_qp(qps[--nqps]))
 			hw_say(HW_NOTE, "ibv_destroy_qp: %s", strerror(errno));
