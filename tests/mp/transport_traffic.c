@@ -6,8 +6,8 @@
  *
  *     transport_traffic [messages per pair [largest size [seed [late [sparse]]]]]
  *
- * late: a rank with an odd number makes progress only after sending so many messages since the last progress call, or when no more
- * sends are possible; but not at first, while connections are made.
+ * late: a rank with an odd number makes progress only after sending so many messages since the last progress call, or when no
+ * more sends are possible; but not at first, while connections are made.
  * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
  * TRAFFIC_BREAK=N: after every N sends a rank takes those of its queues that can be replaced to ERR; TRAFFIC_BREAKERS is a mask
