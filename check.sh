@@ -3,7 +3,7 @@
 # The whole test run: installs what is missing, builds out of tree with warnings as errors, runs every test that needs
 # no hardware, then the lock-free and parsing parts again under sanitizers. Ends with "N passed, N failed".
 #   ./check.sh            everything
-#   ./check.sh --quick    the plain build and its shorter tests: what to run between two changes
+#   ./check.sh --quick    the plain build and its shorter tests: for use between two changes
 set -u
 cd "$(dirname "$0")"
 top=$PWD
@@ -70,7 +70,7 @@ quick_tests() {
 		grep -vE "^tests/(vm/run|shca/((fuzz|vproc|random_kills).sh|step_counts)|verbs/((perftest|interop).sh|access)|mp/(transport|mpi_run|mpi_flood|mpi_comm_join|rma|rma_random|dpm_spawn|launcher_leftovers|launcher_timeout|coll_($quick_long)).sh)$" | tr '\n' ' '
 }
 
-# Makes the tarball of tree $1; every file of the repository must be in it (EXTRA_DIST), where there is a repository.
+# Makes the tarball of tree $1; every file of the repository must be in the tarball (EXTRA_DIST), where there is a repository.
 tarball() {
 	rm -f "$1"/heddle-*.tar.xz
 	make -s -C "$1" dist >"$1/dist.out" 2>&1 </dev/null && tar -tf "$1"/heddle-*.tar.xz >"$1/dist.files" || {
@@ -113,7 +113,7 @@ if [ $quick = no ]; then
 		failed=$((failed + 1))
 	fi
 	note "clang, warnings as errors; AddressSanitizer, UndefinedBehaviorSanitizer"
-	# what runs strangers' programs or starts hundreds of ranks is left to the plain build
+	# tests that run other projects' programs or start hundreds of ranks are left to the plain build
 	# (a program may have several sources with tests)
 	tests=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | grep -Fx "$(variable build-check check_PROGRAMS)" | tr '\n' ' ')
 	LSAN_OPTIONS="suppressions=$top/share/lsan.supp:print_suppressions=0"
@@ -132,7 +132,7 @@ if [ $quick = no ]; then
 		MPI_TEST_RANKS=2 MPI_TEST_KINDS="default rc" MPI_TEST_PROGRAMS=$ranks run build-asan "tests/mp/mpi_run.sh $tests"
 fi
 
-# at the end, where whoever looks at the last lines finds them
+# at the end, where a reader of the last lines finds them
 cat "$words"
 printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $skipped
 printf '%d passed, %d failed\n' $passed $failed

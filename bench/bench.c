@@ -363,7 +363,7 @@ size_t hdb_check(const void *p, size_t bytes, uint64_t seed, const char *what)
 	if (bytes % 8) {
 		have = 0;
 		memcpy(&have, c + 8 * k, bytes % 8);
-		/* the same bytes of the wanted word, whatever the byte order */
+		/* the same bytes of the wanted word, for either byte order */
 		uint64_t full = word(seed, k);
 
 		memcpy(&w, &full, bytes % 8);

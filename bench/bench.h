@@ -5,7 +5,7 @@
  *
  *     main ── hdb_start (MPI_Init, options) ── hdb_header ── measure, hdb_row … ── hdb_finish (verdict, MPI_Finalize)
  *
- * README.md in this folder describes what each program measures, and how.
+ * README.md in this folder describes the programs, their quantities and methods.
  */
 #ifndef HDB_BENCH_H
 #define HDB_BENCH_H
@@ -127,8 +127,7 @@ void hdb_row_count(long long size, const double *values, int n, int iterations);
 
 /* ---- clock -------------------------------------------------------------------------------------------------- */
 
-/* Nanoseconds of CLOCK_MONOTONIC: the same instrument whatever library is measured, and common to all processes of a
- * host. */
+/* Nanoseconds of CLOCK_MONOTONIC: the same clock for every measured library, and common to all processes of a host. */
 static inline int64_t hdb_now(void)
 {
 	struct timespec t;

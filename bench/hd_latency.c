@@ -10,8 +10,8 @@ enum { TAG = 1 };
 
 static struct hdb_buffer out, in;
 
-/* Receives from any source that wait meanwhile, each for a tag that nobody sends: a message looks whether it is one of theirs,
- * unless messages may overtake each other. */
+/* Receives from any source that wait meanwhile, each for a tag that no rank sends: the library checks whether a message matches
+ * one of them, unless messages may overtake each other. */
 static int wildcards;
 static bool overtaking;
 static MPI_Comm comm = MPI_COMM_WORLD;

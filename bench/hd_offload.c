@@ -10,10 +10,10 @@
  *     late    |------ compute: skew ------| post |- compute -| Wait or Test
  *
  * In every other iteration the first call after the computation is MPI_Wait, and the program measures its cost; in the remaining
- * iterations the first call is MPI_Test, and the program records its flag. MPI_Test may make progress itself, so neither figure is
- * enough alone. All ranks are on one host and share a clock, which tells afterwards in which iterations the last rank posted early
- * enough before a rank's MPI_Wait. Iterations in which it did not cannot be complete: they are counted in the column Unready and not
- * judged.
+ * iterations the first call is MPI_Test, and the program records its flag. MPI_Test may make progress itself, so neither figure
+ * is enough alone. All ranks are on one host and share a clock, which shows afterwards in which iterations the last rank posted
+ * early enough before a rank's MPI_Wait. Operations of the other iterations cannot be complete: they are counted in the column
+ * Unready and not judged.
  *
  * The CPU time charged is CLOCK_PROCESS_CPUTIME_ID over [post .. Wait] without the computation's own, summed over the
  * ranks, less the charge of the same loop without a collective; the same loop measures the blocking forms.
@@ -331,8 +331,8 @@ static void compute_charged(int64_t deadline, int64_t *own)
 	*own += cpu_clock(CLOCK_THREAD_CPUTIME_ID) - t;
 }
 
-/* One iteration: what is charged to this process beside its own computation, ns. *in_call: ns in the blocking call, or, of no operation,
- * in MPI_Wait of a null request, which nothing was charged for. */
+/* One iteration: time charged to this process beside its own computation, ns. *in_call: ns in the blocking call, or, of no
+ * operation, in MPI_Wait of a null request, which nothing was charged for. */
 static int64_t one_charged(struct plan *p, int i, enum form form, int64_t skew, int64_t *in_call)
 {
 	const bool late = late_rank(i) == hdb_rank;
@@ -439,7 +439,7 @@ static bool counted_since(const struct hdb_counts *before, const struct hdb_coun
 }
 
 struct moves {
-	int wrong;			/* operations whose counts differ from the graph's */
+	int wrong;			/* operations with other counts than the graph's */
 	int there;			/* a device that counts, and */
 	int known;			/* ... counters and graph are known */
 	char executor[16];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hop: the cost of one WAIT -> SEND step of a task list on the device. Two processes, each pinned to a CPU of its own; no MPI.
+ * hop: the cost of one WAIT -> SEND step of a task list on the device. Two processes, each pinned to a separate CPU; no MPI.
  *
- * A chain of N hops: hop i is a SEND from process i mod 2 to the other, into a completion queue of its own, after a WAIT for
- * the arrival of hop i - 1. Both processes post their halves; then process 0 sends the first hop, and polls for the last.
+ * A chain of N hops: hop i is a SEND from process i mod 2 to the other, into a separate completion queue, after a WAIT for the
+ * arrival of hop i - 1. Both processes post their halves; then process 0 sends the first hop, and polls for the last.
  *
  *     process 0   SEND 0 ─╮  WAIT 1, SEND 2 ─╮  WAIT 3 ...
  *     process 1           ╰▶ WAIT 0, SEND 1 ─╯▶ ...

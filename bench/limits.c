@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * limits: lower bounds of this machine for any software, to compare a benchmark's figure with. Two processes,
- * each pinned to a CPU of its own (and to one CPU where the scheduler is measured), shared memory between them; no MPI,
- * no verbs.
+ * limits: lower bounds of this machine for any software, to compare a benchmark's figure with. Two processes, each pinned to a
+ * separate CPU (and to one CPU where the scheduler is measured), shared memory between them; no MPI, no verbs.
  *
  * Every figure is measured several times and printed as median and best.
  */
@@ -38,7 +37,7 @@ static double scale = 1;	/* of the work per figure */
 static bool csv;
 static int cpu[2] = {-1, -1};	/* cpu[1] < 0: there is one CPU only */
 
-/* Memory that the two processes share; each member has cache lines of its own. */
+/* Memory that the two processes share; each member has separate cache lines. */
 struct shared {
 	_Alignas(2 * LINE) atomic_uint line;		/* the one shared line */
 	_Alignas(2 * LINE) atomic_uint way[2][4 * LINE / sizeof(atomic_uint)];	/* a line per direction */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scale: the cost of an operation next to few and to many other objects: 10, 1,000 and 20,000, or the numbers given as arguments. The device
- * alone, one process, no MPI. A row's median of up to 64 operations, in ns, for each number; at last, what a queue's memory takes.
+ * scale: the cost of an operation next to few and to many other objects: 10, 1,000 and 20,000, or the numbers given as arguments.
+ * The device alone, one process, no MPI. A row's median of up to 64 operations, in ns, for each number; at last, the memory of a
+ * queue.
  *
- * Where a number of objects cannot be had, the row has the reason instead of a figure.
+ * If a number of objects cannot be created, the row has the reason instead of a figure.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

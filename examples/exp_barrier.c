@@ -8,8 +8,9 @@
  *     out[k]    SEND to r + 2^k      managed: runs when the master enables it
  *     in[k]     receives from r - 2^k, completions to arrived[k]
  *
- * Each step has a completion queue of its own, since a message of step k + 1 may arrive before a message of step k. A rank is at most
- * one barrier ahead of any other rank; so each list posts the receives of the next barrier, and every message finds a receive.
+ * Each step has a separate completion queue, since a message of step k + 1 may arrive before a message of step k. A rank is at
+ * most one barrier ahead of any other rank; so each list posts the receives of the next barrier, and every message finds a
+ * receive.
  *
  *     exp_barrier [-n ranks] [-r rounds] [-s]
  */
@@ -107,7 +108,7 @@ int main(int argc, char **argv)
 	start_ranks();
 	set_up();
 	for (uint32_t round = 0; round < (uint32_t)rounds; round++) {
-		/* somebody is late in each */
+		/* one rank is late in each barrier */
 		if (!stopping && is_last(round))
 			nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 		one_barrier(round);

@@ -4,10 +4,10 @@
  *
  *     heddlerun -n 4 --cpus-per-rank 8 hybrid [cells per rank] [steps]
  *
- * Diffusion on a ring of cells. Each rank owns a part, whose cells its threads share; between two steps the main thread
- * exchanges the cells at the ends with the neighbours (MPI_THREAD_FUNNELED). The arithmetic is on integers, so that the
- * result does not depend on the number of ranks and threads: heat is conserved, so the sum is constant, and cells
- * that are mirror images of each other stay equal. Exit status 0: both hold.
+ * Diffusion on a ring of cells. Each rank owns a part of the cells, which its threads share; between two steps the main thread
+ * exchanges the cells at the ends with the neighbours (MPI_THREAD_FUNNELED). The arithmetic is on integers, so that the result
+ * does not depend on the number of ranks and threads: heat is conserved, so the sum is constant, and cells that are mirror images
+ * of each other stay equal. Exit status 0: both hold.
  *
  * Rank 0 prints how many threads and CPUs each rank has: where these differ, the job was started the wrong way.
  */

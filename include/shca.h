@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libshca: a software host channel adapter in user space. Its devices are ordinary verbs devices
- * (<infiniband/verbs.h>). This header declares how a program finds them, and what they offer beyond verbs.
+ * libshca: a software host channel adapter in user space. Its devices are ordinary verbs devices (<infiniband/verbs.h>). This
+ * header declares how a program finds them, and their functions beyond verbs.
  */
 #ifndef SHCA_H
 #define SHCA_H
@@ -129,9 +129,9 @@ void shca_await_cancel(struct ibv_context *context);
 int shca_await_wake(struct ibv_context *context);
 
 /*
- * What the device has executed of the requests of this process's queue pairs, since the process opened the device; queue pairs that were
- * destroyed included, but not those that processes hold together (XRC receive queue pairs). Returns 0, or EOPNOTSUPP: the context is of
- * another device. Reading costs no other code anything; a request that is just being executed may be missing.
+ * Counts the requests of this process's queue pairs that the device has executed since the process opened the device; destroyed
+ * queue pairs included, but not those that processes hold together (XRC receive queue pairs). Returns 0, or EOPNOTSUPP: the
+ * context is of another device. Reading costs no other code anything; a request that is just being executed may be missing.
  */
 struct shca_counts {
 	uint64_t waits, enables;	/* WAIT; SEND_ENABLE and RECV_ENABLE */

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs the Debian packages that are missing. Sourced; heddle_packages build|check.
-#   build  what configure and make need
-#   check  what the tests need besides: strangers' programs, tools
+#   build  packages that configure and make need
+#   check  further packages for the tests: other projects' programs, tools
 # Does nothing, quickly, when everything is there. Needs root or sudo only when something is missing.
 
 heddle_build_packages="gcc g++ make autoconf automake libtool pkg-config libibverbs-dev libpmix-dev libhwloc-dev"

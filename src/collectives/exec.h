@@ -45,9 +45,9 @@ struct hdl_executor_ops {
 	 * executor, so that each call gives the same bits. */
 	bool own_order;
 
-	/* Memory of a run. plan.c calls prepare when the run is taken for a call: allocates what the run keeps for later calls;
-	 * returns 0 or -ENOMEM. run.c calls free when the run is freed: frees what prepare and post have allocated; NULL: the
-	 * executor has allocated nothing beyond scratch. */
+	/* Memory of a run. plan.c calls prepare when the run is taken for a call: allocates the memory that the run keeps for
+	 * later calls; returns 0 or -ENOMEM. run.c calls free when the run is freed: frees the memory that prepare and post have
+	 * allocated; NULL: the executor has allocated nothing beyond scratch. */
 	int (*prepare)(struct hdl_run *run);
 	void (*free)(struct hdl_run *run);
 

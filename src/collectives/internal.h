@@ -79,7 +79,7 @@ struct hdl_run_node {
  *     NORMAL  until an error: then no further node starts
  *     EMPTY   host executor: all nodes run, and sends are empty, so that no rank waits for this one, and the receivers have an
  *             error, too. Mailbox: a cell has another length than this rank's arguments promise, and the data are not used
- *     ALL     bring-up (HDL_WIRE_TAG): all nodes run with their data, whatever fails, so that no rank waits
+ *     ALL     bring-up (HDL_WIRE_TAG): all nodes run with their data, after any failure, so that no rank waits
  */
 enum hdl_run_mode { HDL_RUN_NORMAL, HDL_RUN_EMPTY, HDL_RUN_ALL };
 

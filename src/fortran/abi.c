@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- what the ABI library is told of Fortran (section 20.4) ---------------------------------------------------- */
+/* ---- properties of Fortran for the ABI library (section 20.4) -------------------------------------------------- */
 
 static const struct {
 	const char *key, *value;

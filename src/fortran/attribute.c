@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Attributes in Fortran and C (MPI-5.0 section 19.3.7). A Fortran program stores an integer; a C program that looks it up gets
- * the address of that integer. So what is stored is the address of a cell. A Fortran program that looks it up gets the integer;
+ * the address of that integer. So the library stores the address of a cell. A Fortran program that looks it up gets the integer;
  * if C code stored an address, that address. The two are told apart by a table of cells.
  */
 #include "fortran/mpifort.h"

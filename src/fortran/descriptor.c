@@ -242,8 +242,8 @@ static int room_resize(MPI_Datatype *type, MPI_Count extent)
 }
 
 /*
- * Blocks whose count is a whole number of slabs of the last dimension follow each other in it, at a distance that is a
- * datatype's extent. Others, as of half a column, have no such distance.
+ * Blocks whose count is a whole number of slabs of the last dimension follow each other in it, at a distance that is a datatype's
+ * extent. Other blocks, as of half a column, have no such distance.
  */
 int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
 			   enum mpifort_mode mode)

@@ -140,7 +140,7 @@ struct mpifort_buffer {
 
 enum mpifort_mode {
 	MPIFORT_IN,		/* the call reads the buffer: it may get a copy */
-	MPIFORT_OUT,		/* it writes it: the copy is written back when the operation completes */
+	MPIFORT_OUT,		/* the call writes the buffer: the copy is written back when the operation completes */
 	MPIFORT_LAYOUT,		/* no copy: the completion is not seen here */
 	MPIFORT_IGNORED		/* not significant at this process */
 };

@@ -7,7 +7,7 @@
  *     with holes   ── pack ──▶ up to STAGING bytes  ───────▶  the same
  *
  * Reads of near runs are sieved: one pread of all from the first to the last, then copies. Writes are never sieved: a
- * read-modify-write would undo what another process writes into the holes meanwhile.
+ * read-modify-write would undo another process's writes into the holes meanwhile.
  */
 #include "io/io.h"
 

@@ -64,7 +64,7 @@ void hdl_datarep_fini(void)
 /* The lengths of basic types, as a function of the program gives them. */
 struct lengths {
 	const struct hdl_datarep *rep;
-	int code;			/* what the function returned first, but MPI_SUCCESS */
+	int code;			/* the first error that the function returned */
 };
 
 static MPI_Count basic_bytes(MPI_Datatype basic, void *arg)

@@ -123,7 +123,7 @@ static enum hdl_fs fs_of(struct hdl_file *f)
 	}
 }
 
-/* Returns what follows "ufs:" or "nfs:". */
+/* Returns the part behind "ufs:" or "nfs:". */
 static const char *without_prefix(const char *filename, enum hdl_fs *fs)
 {
 	if (!strncmp(filename, "nfs:", 4)) {
@@ -210,7 +210,7 @@ static int guard_pages(struct hdl_file *f)
 	return 0;
 }
 
-/* Has the client forget what it knows of the file. */
+/* Makes the NFS client drop cached pages and attributes of the file. */
 static void forget_pages(const struct hdl_file *f)
 {
 	if (f->fs != HDL_FS_NFS)
@@ -429,7 +429,7 @@ int hdl_file_close(struct hdl_file *f)
 	}
 	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
 		rc = hdl_io_class(errno, "write back", f->path);
-	/* a file system may name at close(2) what it could not write earlier (NFS: ENOSPC, EDQUOT) */
+	/* a file system may report at close(2) that an earlier write failed (NFS: ENOSPC, EDQUOT) */
 	if (close(f->fd) && !rc)
 		rc = hdl_io_class(errno, "close", f->path);
 	f->fd = -1;

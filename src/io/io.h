@@ -10,7 +10,7 @@
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
  *     calls.c    pread and pwrite of a run          scatter.c  writes of short runs by a mapping
- *     collective.c   collective accesses: two phases     window.c   what an aggregator writes or reads in a round
+ *     collective.c   collective accesses: two phases     window.c   an aggregator's writes and reads of a round
  *     datarep.c  data representations
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access
@@ -87,7 +87,7 @@ static inline MPI_Count hdl_view_bytes(const struct hdl_view *v, MPI_Count bytes
 }
 struct hdl_view *hdl_view_retain(struct hdl_view *v);
 void hdl_view_release(struct hdl_view *v);
-/* Checks what section 14.3 demands of the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
+/* Checks the rules of section 14.3 for the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
 int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype);
 /* Whether bytes p .. p + bytes - 1 of the view's data have offsets that MPI_Offset can represent. */
 bool hdl_view_has(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes);

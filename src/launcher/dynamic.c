@@ -59,7 +59,7 @@ static int choose_numbers(const struct job *job, struct spawn_request *req, int 
 	return 0;
 }
 
-/* The environment of the spawned programs: that of the program which spawns, and what the call adds. */
+/* The environment of the spawned programs: the parent's, with the variables that the call adds. */
 static void make_env(const struct rank *parent, struct app *app, const char *name, int cpus)
 {
 	char number[16];

@@ -121,8 +121,7 @@ static _Noreturn void set_reorder_guard(int fd, const _Atomic pid_t *pgid, int n
 {
 	char c, mark[300];
 
-	/* Not in heddlerun's process group or session: a user who kills these means heddlerun, and then the guard has
-	 * work to do. */
+	/* Not in heddlerun's process group or session: a user kills these to end heddlerun, and then the guard must still run. */
 	setsid();
 	prctl(PR_SET_NAME, guard_name);
 	for (int s = 1; s < NSIG; s++)

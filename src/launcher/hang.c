@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hang report: what the ranks wait for. Asked for by SIGUSR1 to heddlerun, or once by --report-hang. The question
- * and the answers go by PMIx (runtime/ask.h); ranks with equal answers share a line, and small groups come before large
- * ones.
+ * The hang report: the calls in which the ranks wait, and for which peers. Asked for by SIGUSR1 to heddlerun, or once by
+ * --report-hang. The question and the answers go by PMIx (runtime/ask.h); ranks with equal answers share a line, and small groups
+ * come before large ones.
  */
 #include <ctype.h>
 #include <dirent.h>

@@ -164,8 +164,8 @@ const char *rank_name(const struct rank *rank);
 void rank_tag(const struct rank *rank, char between, char *text, size_t size);
 /* The rank has its first communicator with ranks of another namespace (more), or has freed the last. */
 void rank_connect(struct rank *rank, struct nspace *other, bool more);
-/* Sets `marked` of a namespace and of those that are connected with it, directly or through others; clears it of the
- * remaining ones. Returns whether a namespace that has running ranks is not marked. */
+/* Sets `marked` of a namespace and of those that are connected with it, directly or through other namespaces; clears `marked` of
+ * the remaining ones. Returns whether a namespace that has running ranks is not marked. */
 bool nspace_mark(struct job *job, struct nspace *ns);
 
 /* ---- environment (environ.c) ------------------------------------------------------------------------------------- */

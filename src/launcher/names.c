@@ -82,7 +82,7 @@ static int names_find(bool make)
 	return fd == -ENOENT ? -ENOENT : -EACCES;
 }
 
-/* The same, with the directory locked: it is there until the descriptor is closed. */
+/* The same, with the directory locked: the directory exists until the descriptor is closed. */
 static int names_lock(bool make)
 {
 	struct stat st;
@@ -256,7 +256,7 @@ static void names_remove_file(int dir)
 	}
 	own_fd = -1;
 	own_file[0] = 0;
-	rmdir(dir_path);	/* fails while others have names */
+	rmdir(dir_path);	/* fails while other processes have names */
 }
 
 static void name_free(struct name *n)

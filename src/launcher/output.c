@@ -47,7 +47,7 @@ int stream_fd(const struct stream *s)
 static void output_lost(int fd, int err)
 {
 	if (!output_errno && err != EPIPE)
-		complain("standard %s cannot be written: %s; what the ranks print is lost from here on",
+		complain("standard %s cannot be written: %s; output of the ranks is lost from here on",
 			 fd == STDERR_FILENO ? "error" : "output", strerror(err));
 	if (!output_errno || output_errno == EPIPE)
 		output_errno = err;

@@ -211,8 +211,8 @@ int spawn_ranks(struct job *job, struct nspace *ns, const struct binding *bindin
 
 	/* ahead of the first rank, whose children may lose their parent at once */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
-		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; what ranks have started in process groups of its own is "
-			 "left over", strerror(errno));
+		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; children of ranks in separate process groups are left "
+			 "over", strerror(errno));
 	if (null < 0) {
 		snprintf(why, size, "/dev/null: %s", strerror(errno));
 		return EXIT_FAILURE;

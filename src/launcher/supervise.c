@@ -48,8 +48,8 @@ struct loop {
 	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the remaining ranks end by
 	 * themselves. ENDING: the ranks got SIGTERM. */
 	enum { RUNNING, LEAVING, ENDING, KILLED } state;
-	int exit_code;			/* the job's: of the first failure, see fail_with; with --timeout 124, whatever
-					 * failed before */
+	int exit_code;			/* the job's: of the first failure, see fail_with; with --timeout 124, also after an
+					 * earlier failure */
 	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
 	uint64_t forwarded_at;		/* monotonic_ns() of that */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
@@ -119,7 +119,7 @@ static void end_job(struct loop *l, int exit_code)
 		tell_to_end(l, GRACE_MS / 1e3);
 }
 
-/* Ends the ranks of one namespace, while others go on. */
+/* Ends the ranks of one namespace, while the other namespaces go on. */
 static void end_nspace(struct nspace *ns)
 {
 	if (ns->ending)
@@ -678,7 +678,7 @@ static void escalate(struct loop *l)
 	kill_job(l);
 }
 
-/* Kills the ranks of namespaces that have had their time to end while others go on. */
+/* Kills the ranks of namespaces whose time to end is over, while the other namespaces go on. */
 static void escalate_nspaces(struct loop *l, uint64_t now)
 {
 	for (struct nspace *ns = l->job->nspaces; ns; ns = ns->next) {

@@ -112,7 +112,7 @@ int hdl_keyval_create(enum hdl_attr_kind kind, union hdl_attr_copy copy, union h
 	if (first_free < 0 && !slots_grow()) {
 		if (nslots < 1 << SLOT_BITS)
 			return attr_no_memory("attribute keys");
-		hdl_reason_set("%d attribute keys exist; free what is not needed with MPI_Comm_free_keyval", nslots);
+		hdl_reason_set("%d attribute keys exist; free unneeded ones with MPI_Comm_free_keyval", nslots);
 		return MPI_ERR_OTHER;
 	}
 	kv = malloc(sizeof(*kv));

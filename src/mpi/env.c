@@ -151,7 +151,7 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 		hdl_tp_free(hdl_mpi_tp, p);
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call,
 				 "memory aligned to %ld bytes (mpi_minimum_memory_alignment) cannot be had: "
-				 "a page of %ld is what is certain",
+				 "only that of a page, %ld, is certain",
 				 align, sysconf(_SC_PAGESIZE));
 	}
 	*(void **)baseptr = p;

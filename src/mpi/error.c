@@ -28,7 +28,7 @@ int hdl_raise_class_by(MPI_Errhandler handler, int class, const char *call)
 	return hdl_errhandler_call_by(handler, &hdl_self, hdl_error_code(class, call, hdl_reason_take()));
 }
 
-#define MISSING "this version of the library does not have this function; heddle_info --functions lists what there is"
+#define MISSING "this version of the library does not have this function; heddle_info --functions lists the existing ones"
 
 int hdl_missing(const char *call, MPI_Comm comm)
 {

@@ -29,7 +29,7 @@ int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup)
 	return MPI_SUCCESS;
 }
 
-/* Returns hdl_group_return of a group that was made from others. */
+/* Returns hdl_group_return of a group that was made from other groups. */
 static int group_derived(const char *call, struct hdl_group *g, struct hdl_session *session, MPI_Group *newgroup)
 {
 	if (g)

@@ -9,7 +9,7 @@
 #ifndef HDL_MPI_INTERNAL_H
 #define HDL_MPI_INTERNAL_H
 
-/* The library is built with hidden visibility; the declarations in mpi.h are what it exports. */
+/* The library is built with hidden visibility; the library exports the declarations in mpi.h. */
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #pragma GCC visibility pop

@@ -132,8 +132,8 @@ static int session_level(const struct hdl_info *info, int *level)
 	return MPI_ERR_INFO_VALUE;
 }
 
-/* Threads of several sessions are in the library at once, whatever each of them has asked for, unless the process has only
- * one. */
+/* Threads of several sessions are in the library at once, for any requested level of thread support, unless the process has only
+ * one session. */
 static int session_threads(int level)
 {
 	return level == MPI_THREAD_SINGLE ? level : MPI_THREAD_MULTIPLE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions as users of the library: what init.c does for session.c. */
+/* Sessions as users of the library: functions of init.c for session.c. */
 #ifndef HDL_MPI_SESSION_H
 #define HDL_MPI_SESSION_H
 

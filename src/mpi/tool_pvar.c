@@ -5,10 +5,10 @@
  *     class COUNTER   the transport's and the collectives' counters, of the whole process
  *     class COUNTER   NAME_of_peers, bound to a communicator: one element per rank (of the remote group of an intercommunicator),
  *                     the transport's counters of the process of that rank
- *     class LEVEL     matching: what waits at this moment
+ *     class LEVEL     matching: the messages and receives that wait at this moment
  *
- * All are MPI_UNSIGNED_LONG_LONG and continuous. A counter is 0 in a new handle; resetting or writing changes what this handle
- * shows, not the library's counter. Reading a counter costs the library nothing at other times. An instance of the transport
+ * All are MPI_UNSIGNED_LONG_LONG and continuous. A counter is 0 in a new handle; resetting or writing changes the value of this
+ * handle, not the library's counter. Reading a counter costs the library nothing at other times. An instance of the transport
  * ends with the library's last user and another begins with the next one: a handle adds its counters up over instances. Without
  * one nothing is counted, and levels are 0.
  */
@@ -312,7 +312,7 @@ static void keep_session(void *session, void *arg)
 	}
 }
 
-/* The next instance's counters begin with 0, and the handles go on with what they show. */
+/* The next instance's counters begin with 0, and the handles go on from their values. */
 void hdl_tool_pvar_keep(void)
 {
 	hdl_pool_each(&sessions, keep_session, NULL);

@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) int get_typed_block(struct hdl_comm
 	if (unlikely(count < 0))
 		return counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
 	if (only || !count)
-		at = 0;		/* an empty block has no address, whatever its displacement */
+		at = 0;		/* an empty block has no address, with any displacement */
 	else if (s->displs)
 		at = element(s->displs, s->large || s->far, i);
 	else

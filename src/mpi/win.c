@@ -155,7 +155,7 @@ void hdl_win_help(struct hdl_win *w)
 
 /* ---- creation ---------------------------------------------------------------------------------------------- */
 
-/* Checks what all constructors check, and makes the window. baseptr NULL: none is returned. */
+/* Makes the checks that all constructors share, and creates the window. baseptr NULL: none is returned. */
 static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, MPI_Comm comm, bool gives_base, void *baseptr,
 		    MPI_Win *win)
 {

@@ -335,8 +335,8 @@ bool hdl_part_sends(const struct hdl_part *p);
 int hdl_part_count(const struct hdl_part *p);
 bool hdl_part_is_null(const struct hdl_part *p);	/* of MPI_PROC_NULL */
 /* Marks partition i of an active send as ready. Any threads, at once, without the lock; between hdl_pready_begin and
- * hdl_pready_end, which sends what is marked, or leaves that to a thread that is at it. False: the
- * partition is marked already. */
+ * hdl_pready_end, which sends the marked partitions, or leaves that to a thread that is sending. False: the partition is marked
+ * already. */
 void hdl_pready_begin(struct hdl_part *p);
 bool hdl_pready(struct hdl_part *p, int i);
 /* The three of them, for one partition. */
@@ -424,7 +424,7 @@ void hdl_buf_put(void *buf);
 
 /* ---- buffered sends (section 3.6) ------------------------------------------------------------------------- */
 
-/* What MPI_Buffer_attach and its like attach to the process, a session or a communicator. */
+/* A buffer that MPI_Buffer_attach and its like attach to the process, a session or a communicator. */
 struct hdl_bsend_space;
 /* Returns MPI_ERR_BUFFER if a buffer is attached already. buffer may be MPI_BUFFER_AUTOMATIC. Makes *space if it is NULL. */
 int hdl_bsend_attach(struct hdl_bsend_space **space, void *buffer, size_t size);
@@ -537,7 +537,7 @@ struct hdl_requests {
 	const MPI_Request *of;
 };
 extern struct hdl_requests hdl_blocked_requests;
-/* Prints what this rank waits for, one line for each call, peer, tag and communicator; then the transport's part. */
+/* Prints the waits of this rank, one line for each call, peer, tag and communicator; then the transport's part. */
 void hdl_p2p_dump(FILE *out);
 
 #endif

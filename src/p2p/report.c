@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reports of what a rank waits for. heddlerun asks by PMIx (runtime/ask.h), a person by SIGUSR1. The handler is installed only
- * if HEDDLE_REPORT_HANG is set, since the signal belongs to the program.
+ * The hang report of a rank. heddlerun asks by PMIx (runtime/ask.h), a person by SIGUSR1. The handler is installed only if
+ * HEDDLE_REPORT_HANG is set, since the signal belongs to the program.
  *
  * Both may ask at any time and in any thread, so neither looks at a queue: they set a flag and wake the waiting thread, which
  * reports between two turns of progress, when queues are consistent. If the rank does not wait, the signal handler says so;

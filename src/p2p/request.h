@@ -28,7 +28,8 @@ struct hdl_op;
 /* Where kinds of requests differ; NULL: no difference. request.c calls the files above it only through this table. */
 struct hdl_req_ops {
 	void (*cancel)(struct hdl_op *op);	/* hdl_req_cancel of a request that is not done */
-	void (*put)(struct hdl_op *op);		/* HDL_REQ_PERSISTENT: the request goes back to the pool; frees what it holds */
+	void (*put)(struct hdl_op *op);		/* HDL_REQ_PERSISTENT: the request goes back to the pool; frees the request's
+						 * objects */
 	void (*free)(struct hdl_op *op);	/* HDL_REQ_GENERALIZED: in place of hdl_op_put */
 };
 extern const struct hdl_req_ops *hdl_req_ops[HDL_REQ_KINDS];	/* set by hdl_p2p_init; no entry is NULL then */

@@ -60,7 +60,7 @@ static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const 
 	return MPI_SUCCESS;
 }
 
-/* Returns what hdl_ep_send returns. */
+/* Returns the result of hdl_ep_send. */
 static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 {
 	op->send.done = op_send_done;

@@ -48,7 +48,7 @@ static bool adds_integers(MPI_Op op, const struct hdl_type *type)
 	uint64_t one = 1, sum = 1;
 	char in[32] = { 0 }, inout[32] = { 0 };
 
-	/* the representation decides: 1 + 1 as integers is 2, whatever the type's name is */
+	/* the representation decides: 1 + 1 as integers is 2, for every name of the type */
 	if (op != MPI_SUM || (type->size != 4 && type->size != 8) || !hdl_type_is_contiguous(type))
 		return false;
 	memcpy(in, &one, (size_t)type->size);

@@ -324,7 +324,7 @@ static int by_device(struct hdl_win *w, struct hdl_target *t, const struct hdl_a
 		g->parts++;
 	rc = words_begin(&e, t, offset);
 	call_ended(e.call, rc);
-	/* the error of what has begun comes by the request, or at the next flush */
+	/* the error of an operation that has begun comes by the request, or at the next flush */
 	return MPI_SUCCESS;
 }
 

@@ -10,8 +10,8 @@
  *     FENCE_USED                          │         lock_all
  *                                         └─────────────────────▶ LOCKED_ALL ── unlock_all ──▶ NONE
  *
- * FENCE allows what NONE allows: whether a fence begins an epoch shows by the first operation. FENCE_USED allows operations and
- * fences only. The exposure epoch (post, wait) is a flag beside the state: no fence is allowed during it, and no post in
+ * FENCE allows the same calls as NONE: whether a fence begins an epoch shows by the first operation. FENCE_USED allows operations
+ * and fences only. The exposure epoch (post, wait) is a flag beside the state: no fence is allowed during it, and no post in
  * FENCE_USED.
  */
 #ifndef HDL_RMA_EPOCH_H
@@ -70,7 +70,7 @@ static inline int hdl_epoch_next(enum hdl_epoch epoch, bool exposed, enum hdl_ep
 	return -1;
 }
 
-/* "a fence", for error texts: what keeps the call from being allowed. */
+/* Returns the state of the epochs that forbids a call, for error texts. */
 static inline const char *hdl_epoch_text(enum hdl_epoch epoch, bool exposed)
 {
 	static const char *const text[HDL_EPOCHS] = {

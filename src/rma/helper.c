@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The helper thread: makes progress for a process that computes outside the library while peers' operations on its windows are
- * messages (struct hdl_win, helped). It runs while such a window exists.
+ * messages (struct hdl_win, helped). The thread runs while such a window exists.
  *
  *     helper                                         a thread of the program
  *     sleeps PERIOD

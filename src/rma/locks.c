@@ -14,7 +14,7 @@
  * One of the two sees the store of the other.
  *
  * Death. A member says in `holds` that it wants the lock before it draws a ticket, and that it has none when it has released. So
- * whatever keeps a ticket from being admitted is the `holds` of a member:
+ * only the `holds` of a member keeps a ticket from being admitted:
  *
  *     1. A holds the lock and is killed: its `holds` stays
  *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended,
@@ -26,7 +26,8 @@
  *        MPI_ERR_PROC_ABORTED once, since the memory that the lock protected may be half written
  *
  * Invariant: a word that is broken is replaced only while no living process has a ticket of it. A process clears its `holds`
- * before it looks at those of other members, so of several that find the lock broken the last one finds all others clear:
+ * before it looks at those of other members, so of several members that find the lock broken the last one finds the `holds` of
+ * all others clear:
  *
  *     1. C and D want the lock; both set `holds`, then read a broken word
  *     2. C clears its `holds`, looks, finds that of D set, and waits

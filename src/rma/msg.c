@@ -351,7 +351,7 @@ static void pump_turn(struct hdl_target *t)
 
 /*
  * Sends what the window of messages allows, and ends accumulates that are complete. A send may take arrivals in, whose handlers
- * come here again; they leave it to the call that is at it, since pieces must leave in their order:
+ * come here again; they leave the sending to the call that is sending, since pieces must leave in their order:
  *     1. out_send takes piece 2 from the stream, and hdl_am_send takes in the answer to piece 0
  *     2. on_result would send piece 3 here, ahead of piece 2
  */
@@ -593,7 +593,7 @@ static int pieces_check(const struct hdl_rma_in *in, struct hdl_acc_piece *piece
 }
 
 /* The pieces are memory of this process that another rank names: an address that the owner has unmapped or protected would be a
- * signal in whatever call of the owner makes progress. Returns MPI_ERR_RMA_RANGE, reported, or MPI_SUCCESS. */
+ * signal in any call of the owner that makes progress. Returns MPI_ERR_RMA_RANGE, reported, or MPI_SUCCESS. */
 static int pieces_reach(const struct hdl_rma_in *in, const struct hdl_acc_piece *piece)
 {
 	const uint64_t page = 4096;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose progress the operations on a window need, and whether the device carries accumulates out: pure functions over what the
- * members exchange at creation.
+ * Whose progress the operations on a window need, and whether the device carries accumulates out: pure functions over the
+ * findings that the members exchange at creation.
  *
  * The owner of memory must make progress while it computes, so it has a helper thread, where
  *     - the window is not mapped: locks, accumulates and synchronization are messages
@@ -11,8 +11,8 @@
  *
  *     1. Over UD, rank 0 brings memory of MPI_Alloc_mem, rank 1 memory of malloc. Rank 0's puts to rank 1 are messages; rank 1's
  *        puts to rank 0 are stores
- *     2. Rank 0 knows that it has no queue to rank 1, and that says nothing of rank 0's memory: rank 1 has to have the helper.
- *        So the members exchange what each finds, and each looks at its own memory
+ *     2. Rank 0 knows that it has no queue to rank 1, and that says nothing of rank 0's memory: rank 1 has to have the helper. So
+ *        the members exchange their findings, and each checks its own memory
  */
 #ifndef HDL_RMA_REACH_H
 #define HDL_RMA_REACH_H
@@ -34,8 +34,8 @@ static inline bool hdl_win_connects(int size)
 	return size <= HDL_CONNECT_MOST;
 }
 
-/* Whether this member's memory is moved by the device or by messages, at least for some other member. place: the memory is in
- * the fabric. all, any: what all members, and some member, have found. */
+/* Whether this member's memory is moved by the device or by messages, at least for some other member. place: the memory is in the
+ * fabric. all, any: findings of all members, and of at least one. */
 static inline bool hdl_win_is_far(bool dynamic, bool has_memory, bool place, unsigned all)
 {
 	return dynamic || (has_memory && !(place && all & HDL_HAS_MEMORIES));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What reports say of windows. */
+/* Windows in reports. */
 #include "rma/rma.h"
 
 #include <string.h>

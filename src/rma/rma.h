@@ -10,7 +10,7 @@
  *     locks.c    locks of members, mapped and by message      move.c    put and get
  *     agent.c    accumulates: agents, those by the device     acc.c     accumulates by the origin's CPU
  *                                                             msg.c     active messages: accumulates, locks, wake-ups
- *     regions.c  regions of dynamic windows                   report.c  the report, and what a hang report says
+ *     regions.c  regions of dynamic windows                   report.c  the report, and the hang report's part
  *     helper.c   progress for a process that computes
  *     pure: lock.h, epoch.h, hashed.h, reach.h                side.h    buffers of the origin
  *
@@ -52,7 +52,7 @@ struct hdl_win_state {
 	uint64_t regions_n, regions_room;	/* entries in use; entries of the table */
 	struct { _Alignas(64) uint32_t word; } hashed[HDL_HASHED];	/* hashed.h; any member */
 	struct hdl_win_member {
-		uint64_t holds;		/* what the member has at `lock`: hdl_lock_holds; the member */
+		uint64_t holds;		/* the member's state at `lock`: hdl_lock_holds; the member */
 		uint64_t posted;	/* exposure epochs that the member has posted to the owner; the member */
 		uint64_t completed;	/* access epochs of the member on the owner that are complete; the member */
 	} member[];			/* by rank in the window */
@@ -352,7 +352,7 @@ enum hdl_rma_sync { HDL_SYNC_POSTED, HDL_SYNC_COMPLETED, HDL_SYNC_LOCK, HDL_SYNC
 		    HDL_SYNC_REFUSED };
 /* Sends a message of synchronization, ordered behind all before. Returns 0 or a negative errno. */
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value);
-void hdl_rma_msg_drop(struct hdl_target *t);	/* frees what messages have left at a target */
+void hdl_rma_msg_drop(struct hdl_target *t);	/* frees the state of messages at a target */
 void hdl_rma_msg_fail(struct hdl_target *t);	/* the target's process has failed: ends its accumulates */
 
 /* ---- locks.c --------------------------------------------------------------------------------------------------------- */
@@ -404,7 +404,7 @@ void hdl_rma_helper_end(void);
 void hdl_win_report(const struct hdl_win *w);
 /* heddle_info --explain window: lanes and agents of windows whose ranks are on this host, or on several. */
 void hdl_rma_explain(FILE *out, bool several_hosts);
-/* Prints who holds the lock for which this process waits, and since when: for hang reports. */
+/* Prints the holder of the lock for which this process waits, and since when: for hang reports. */
 void hdl_rma_dump(FILE *out);
 /* The lock for which this process waits; NULL: none. */
 extern const struct hdl_win *hdl_rma_waits_win;

@@ -529,8 +529,8 @@ static bool has_shared_memory(const struct hdl_win *w)
 	return w->flavor == MPI_WIN_FLAVOR_ALLOCATE || w->flavor == MPI_WIN_FLAVOR_SHARED;
 }
 
-/* Whether the members keep what the info keys same_size and same_disp_unit promise; all members find the same. Returns
- * MPI_ERR_SIZE or MPI_ERR_DISP. */
+/* Checks that the members keep the promises of the info keys same_size and same_disp_unit; all members get the same result.
+ * Returns MPI_ERR_SIZE or MPI_ERR_DISP. */
 static int check_promises(const struct hdl_win *w)
 {
 	const struct hdl_win_record *first = &w->record[0];
@@ -561,7 +561,7 @@ static int check_promises(const struct hdl_win *w)
 static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how)
 {
 	struct hdl_win_record *mine = &w->record[w->rank];
-	struct hdl_segment segment = { 0 };	/* rank 0: what it has made */
+	struct hdl_segment segment = { 0 };	/* rank 0: the segment that rank 0 has made */
 	struct shared_size *shared = NULL;
 	int error = record_mine(w, args, mine), rc = MPI_SUCCESS;
 	unsigned all = 0, any = 0;

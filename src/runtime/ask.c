@@ -166,8 +166,8 @@ static void report_connected(const char *nspace, bool more)
 static void ask_registered(pmix_status_t status, size_t id, void *arg)
 {
 	if (status != PMIX_SUCCESS)
-		hdl_debug("PMIx_Register_event_handler: %s; the launcher cannot ask this rank what it waits for, nor tell it of "
-			  "ranks that have ended", PMIx_Error_string(status));
+		hdl_debug("PMIx_Register_event_handler: %s; the launcher cannot ask this rank for the hang report, nor report "
+			  "ended ranks", PMIx_Error_string(status));
 }
 
 void hdl_rt_listen(bool questions, bool at_once)

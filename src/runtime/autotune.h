@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Choices by the clock. A controller chooses between two candidates, ways to do the same thing, of which the faster one depends
- * on the machine and the program. While the program runs, what was done by a candidate is timed; the controller keeps means,
- * takes the candidate that costs less, and tries the other one again now and then, the rarer the more that one loses.
+ * on the machine and the program. While the program runs, the controller's user times the work done by each candidate; the
+ * controller keeps means, takes the candidate that costs less, and tries the other one again now and then, the rarer the more
+ * that one loses.
  *
  * A row of the table (autotune.c) is a kind of controllers: subject, candidates, and how costs are compared:
  *
@@ -39,7 +40,7 @@ struct hdl_autotune {
 	const struct hdl_autotune_row *row;
 	char *label;			/* peer, class, communicator; or NULL */
 	uint32_t id;
-	bool fixed;			/* candidate 0 is taken whatever the clock says */
+	bool fixed;			/* candidate 0 is always taken */
 	uint8_t choice;			/* the candidate that costs less */
 	uint8_t now, trial_of;		/* paired: candidate of the current segment; of `trial` */
 	uint32_t stated;		/* ns per unit of candidate 1; 0: paired */

@@ -580,7 +580,7 @@ int hdl_rt_init(bool compare)
 		err = check_size(&by);
 	if (!err) {
 		count_cpus(&by);
-		/* committed with what follows: the addresses at the latest */
+		/* committed with a later put: the addresses at the latest */
 		err = hdl_rt_put(compare ? HDL_WORLD : HDL_SESSION, "", 1);
 	}
 	if (!err)

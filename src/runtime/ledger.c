@@ -24,7 +24,7 @@
 
 struct hdl_ledger hdl_ledger;
 
-static struct row lost;	/* what there was no memory to make a row for */
+static struct row lost;	/* sum of the entries for which there was no memory for a row */
 
 struct row *hdl_ledger_row(const char *what)
 {

@@ -35,7 +35,7 @@ static void at_exit(int status, void *arg)
 
 	if (!err)
 		return;
-	hdl_error("standard output cannot be written: %s; what was printed is lost, at least in part%s",
+	hdl_error("standard output cannot be written: %s; printed output is lost, at least in part%s",
 		  err == EARLIER ? "an earlier write has failed" : strerror(err),
 		  err == ENOSPC ? " (is the disk full?)" : err == EDQUOT ? " (the quota of this user is used up)" : "");
 	if (!status)

@@ -78,7 +78,7 @@ void hdl_pmix_fds_check(const char *call)
 	if (fd < 0 || (!fstat(fd, &st) && st.st_ino == inode && S_ISSOCK(st.st_mode)))
 		return;
 	hdl_error("%s: the program has closed descriptor %d, by which the PMIx library reaches the launcher. After MPI_Init a "
-		  "program may close only what it has opened: a loop that closes all descriptors, as a daemon has it, must run "
+		  "program may close only its own descriptors: a loop that closes all descriptors, as a daemon has it, must run "
 		  "ahead of MPI_Init. This process ends", call, fd);
 	_exit(EXIT_FAILURE);
 }

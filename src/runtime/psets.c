@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Process sets that the PMIx server has named: what MPI_Session_get_nth_pset returns beside the library's own names. */
+/* Process sets that the PMIx server has named: MPI_Session_get_nth_pset returns these beside the library's own names. */
 #include <errno.h>
 #include <pmix.h>
 #include <stdlib.h>

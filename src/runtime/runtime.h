@@ -77,7 +77,7 @@ int hdl_rt_init(bool compare);
 /* The comparison that hdl_rt_init(false) has left out, once. may_wait: whether the rank to compare with is known to come;
  * if not, nothing is compared yet. NULL: MPI_Init has been called, so every rank comes. 0, or a negative errno, reported. */
 int hdl_rt_compare(bool (*may_wait)(const void *arg, int rank), const void *arg);
-/* Leaves the job as if hdl_rt_init had not been called: what came after it has failed. */
+/* Leaves the job as if hdl_rt_init had not been called: for a later step of initialization that failed. */
 void hdl_rt_quit(void);
 /* Leaves the job. fence: all ranks leave together; waits for them without bound. */
 int hdl_rt_fini(bool fence);
@@ -183,14 +183,14 @@ typedef void (*hdl_ask_fn)(bool now);
 void hdl_rt_on_ask(hdl_ask_fn fn);
 /* Sends the answer, in the form that runtime/ask.h describes; text is copied. Any thread, not from a signal handler. */
 void hdl_rt_answer(const char *text);
-/* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, if questions is set, the hang
- * report's questions and what becomes of spawns. at_once: waits until that is so. */
+/* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, if questions is set, the hang report's
+ * questions and the results of spawns. at_once: waits until that is so. */
 void hdl_rt_listen(bool questions, bool at_once);
 
 /* ---- processes that have ended ------------------------------------------------------------------------- */
 
-/* Whether a process (its number: runtime/jobs.h), on whatever host, is known to have ended: by an event of the launcher
- * (optional: most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */
+/* Whether a process (its number: runtime/jobs.h), on any host, is known to have ended: by an event of the launcher (optional:
+ * most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */
 bool hdl_rt_has_ended(int proc);
 /* The number of processes known to have ended. */
 unsigned hdl_rt_ended(void);

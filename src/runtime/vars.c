@@ -132,7 +132,7 @@ bool hdl_parse_size(const char *text, size_t *out)
 	return v <= SIZE_MAX;
 }
 
-/* A bare number other than 0 is refused: a user who writes 30 means seconds as often as microseconds. */
+/* A bare number other than 0 is refused: 30 may mean seconds as well as microseconds. */
 static bool parse_time_us(const char *text, uint64_t *out)
 {
 	const char *rest;

@@ -47,7 +47,7 @@ static inline unsigned hdl_wait_spins(void)
 }
 
 /* The next thread in line for the library's lock: the holder is usually inside for less than the spins take. Waiting threads are
- * not counted, since nobody may read their number without the lock. Behind the end: a futex. */
+ * not counted, since no thread may read their number without the lock. Behind the end: a futex. */
 #define HDL_WAIT_LOCK ((struct hdl_wait_budget){ .spins = 100, .pauses = 1 })
 /* A thread beside the poller, on a word of its own. Behind the end: a futex. */
 #define HDL_WAIT_WORD ((struct hdl_wait_budget){ .spins = hdl_wait_spins(), .pauses = 1 })

@@ -17,11 +17,11 @@ static const char usage[] =
 "  --devices     the verbs devices of this host, the software HCA among them: ports, queue kinds, capabilities\n"
 "  --functions   the functions of MPI 5.0, by chapter, and which of them this version has\n"
 "  --vars        all HEDDLE_* and SHCA_* variables: type, default, present value, meaning\n"
-"  --doctor      checks limits and settings of this host, and says where to change them; exit code 1 if one must be\n"
-"  --explain     what such a collective would run on, by which algorithm, why, what it makes the device do, where that changes\n"
-"                with the size, and the task graph of --rank (--dot: for Graphviz). --size as 64k; sums of MPI_DOUBLE, of 8\n"
-"                bytes, over 2 ranks, blocking, unless told otherwise\n"
-"  --version     the version, and what it was built with\n";
+"  --doctor      checks limits and settings of this host, with the place to change each; exit code 1 if one must change\n"
+"  --explain     executor and algorithm of such a collective, the reason, the requests that the device executes, the sizes at\n"
+"                which that changes, and the task graph of --rank (--dot: for Graphviz). --size as 64k; default: a blocking\n"
+"                sum of MPI_DOUBLE, 8 bytes, 2 ranks\n"
+"  --version     the version, the compiler, and the libraries of the build\n";
 
 static int version(void)
 {

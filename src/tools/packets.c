@@ -205,7 +205,7 @@ static void put_gids(struct packets *p, const struct packet *k)
 		put_bytes(p, port_to(p, k)->gid, 16);
 }
 
-/* ip_bytes: what is behind the IPv6 header. Any process has the same addresses: the UDP port tells the queues apart, as an
+/* ip_bytes: bytes behind the IPv6 header. Any process has the same addresses: the UDP port tells the queues apart, as an
  * adapter's does. */
 static void put_roce_front(struct packets *p, const struct packet *k, uint32_t ip_bytes)
 {
@@ -457,7 +457,7 @@ static uint8_t class_of(const struct shca_trace_record *r)
 	case IBV_QPT_UD: return CLASS_UD;
 	case IBV_QPT_XRC_SEND: return CLASS_XRC;
 	}
-	return CLASS_RC;	/* of DC, whose headers are the vendor's, what they have in common with RC */
+	return CLASS_RC;	/* of DC, whose headers are the vendor's, the part in common with RC */
 }
 
 /* Opcode of packet i of n of a message that carries data to the responder. */

@@ -745,8 +745,8 @@ static const struct command {
 	{ "queues", "[--watch[=S]]", "queue pairs with state, counters, and the reason why one waits; shared receive queues, "
 				     "completion queues",
 	  show_queues, true, false },
-	{ "totals", "", "messages and bytes per kind of queue, those that are gone included", show_totals, false, false },
-	{ "regions", "", "registered memory, and by which lane peers reach it", show_regions, false, false },
+	{ "totals", "", "messages and bytes per kind of queue, destroyed queues included", show_totals, false, false },
+	{ "regions", "", "registered memory, and the lane by which peers reach each region", show_regions, false, false },
 	{ "trace", "-o FILE ...", "writes the packets that an adapter would have sent, for Wireshark; alone: its options",
 	  shcactl_trace, true, true },
 	{ "set", "[NAME=VALUE...]", "inject faults: ud_drop, ud_dup, ud_reorder (probabilities), seed; alone: show", set_faults,
@@ -754,8 +754,8 @@ static const struct command {
 	{ "set", "--queue N ...", "faults of a queue's requests (or of all): drop, delay, rnr, dup (probabilities), delay_us, "
 				  "seed",
 	  set_faults, true, true },
-	{ "inject", "EVENT [VALUE]", "something happens to the port or the device, and all processes learn of it; alone: what "
-				     "there is",
+	{ "inject", "EVENT [VALUE]", "an event of the port or the device, which all processes get; alone: the list of "
+				     "events",
 	  inject, true, true },
 };
 #define NCOMMANDS ARRAY_SIZE(commands)

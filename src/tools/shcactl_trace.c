@@ -115,7 +115,7 @@ static void name_of(char *to, size_t size, const struct shca_member *m, uint32_t
 		snprintf(to, size, "process %u", slot);
 }
 
-/* Programs, queues, and what became of the request. */
+/* Programs, queues, and the result of the request. */
 static void describe(char *to, size_t size, const struct shca_member *m, const struct shca_trace_record *r)
 {
 	char from[48], with[48] = "?", by[80] = "", end[48] = "";
@@ -150,7 +150,7 @@ struct tracer {
 	double stuck_since;	/* a record is not done; 0: none */
 };
 
-/* Writes the packets of what is in the ring. Returns false if the number of packets is reached. */
+/* Writes the packets of the records in the ring. Returns false if the number of packets is reached. */
 static bool drain(struct tracer *t, bool last)
 {
 	struct shca_trace_record r;

@@ -24,16 +24,16 @@
 static const char help[] =
 	"usage: shcarun [option...] program [argument...]\n"
 	"\n"
-	"Runs a verbs program on the software HCA (device shca0). Programs that are to reach each other must be of\n"
+	"Runs a verbs program on the software HCA (device shca0). Programs that reach each other must be of\n"
 	"the same user, on the same host and on the same fabric.\n"
 	"\n"
 	"  --fabric NAME   the fabric to join (default: $SHCA_FABRIC, else the user's default fabric)\n"
 	"  --mlx5dv        answer mlx5dv_is_supported with true, for programs that use DC through mlx5dv\n"
-	"  --debug         say on standard error why a verb was refused\n"
+	"  --debug         print the reason of each refused verb on standard error\n"
 	"  --help          this text\n"
 	"  --version       the version\n"
 	"\n"
-	"The program must be dynamically linked and not setuid; plugins that it loads with RTLD_DEEPBIND escape.\n";
+	"The program must be dynamically linked and not setuid; plugins loaded with RTLD_DEEPBIND escape.\n";
 
 static const char *const options[] = { "--fabric", "--mlx5dv", "--debug", "--help", "--version", NULL };
 

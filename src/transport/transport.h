@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The door of src/transport: moves messages between ranks over verbs queues (RC, UD, XRC, DC), in order and exactly once per
- * peer, whatever lane each of them takes.
+ * peer, on any lane.
  *
  *      p2p ──hdl_ep_send──▶ endpoint ── ring | SRQ eager | rendezvous ──▶ verbs
  *      p2p ◀──upcall────── order (expected, parked) ◀── progress
@@ -129,7 +129,7 @@ void hdl_tp_leave(struct hdl_tp **instance);
 /* Other ranks are about to end their instances by hdl_tp_fini, and this one goes on with its own: it must call this, and enter
  * the fence in their place. The end of those ranks is no error then. */
 void hdl_tp_stay(struct hdl_tp *tp);
-/* This process will make no progress for an unknown time: handles what has arrived, and acknowledges it. */
+/* This process will make no progress for an unknown time: handles and acknowledges the messages that have arrived. */
 void hdl_tp_rest(struct hdl_tp *tp);
 
 /* Processes are named by their numbers (runtime/jobs.h): those of this job by their ranks. */
@@ -150,7 +150,7 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len);
 struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int proc);
 /* Walks the endpoints in the order in which they were made: the first one (NULL), the one after ep; NULL: there is no other. */
 struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep);
-/* Whether a process has ended. Of this host: by its pid and start time (runtime/alive.c), whatever its queues report. Of other
+/* Whether a process has ended. Of this host: by its pid and start time (runtime/alive.c), not by errors of its queues. Of other
  * hosts and PID namespaces: by hdl_rt_has_ended; UNKNOWN until that reports it. */
 enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc);
 /* Per-peer state of the layer above, so that it needs no table of all ranks. */
@@ -430,8 +430,8 @@ void hdl_tp_progress_remove(struct hdl_tp *tp, hdl_progress_fn fn, void *arg);
  * progress. The transport takes and acknowledges the events. */
 struct ibv_comp_channel *hdl_tp_local_channel(struct hdl_tp *tp);
 void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void));
-/* `timers` is called with the time now and then, and before each sleep: does what is due, without completing anything. Returns
- * when to call again, 0: not needed; if that is past, this process does not sleep before progress has run. */
+/* `timers` is called with the time now and then, and before each sleep: carries out the due work, without completing anything.
+ * Returns when to call again, 0: not needed; if that is past, this process does not sleep before progress has run. */
 void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
 /* The same for p2p, beside the executors' function. */
 void hdl_tp_on_p2p_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
@@ -440,8 +440,8 @@ void hdl_tp_on_p2p_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
  * that ends is no failure. end: gives up the operations that are left, and destroys the executor's queues; called once,
  * ahead of the transport's own. */
 void hdl_tp_on_close(struct hdl_tp *tp, bool (*under_way)(bool fenced), void (*end)(void));
-/* `give` is called when a device, or memory, has no room for what the transport needs: releases what is cached, and returns
- * whether there was something. */
+/* `give` is called when a device, or memory, has no room for the transport: releases cached memory, and returns whether there was
+ * any. */
 void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void));
 /* Counts, for the report, requests and bytes that an executor posts to its own RC queues. WAIT and ENABLE must not be counted:
  * the device does not count them either. */
@@ -478,7 +478,7 @@ bool hdl_tp_can_expose(struct hdl_tp *tp);
 /* Whether the bytes of RDMA writes by this queue land in ascending order. Must: it is in RTS. */
 bool hdl_tp_in_order(struct ibv_qp *qp);
 
-/* Prints what this process waits for, a line per queue and peer, for SIGUSR1 and --report-hang. */
+/* Prints the waits of this process, a line per queue and peer, for SIGUSR1 and --report-hang. */
 void hdl_tp_dump(struct hdl_tp *tp, FILE *out);
 
 /*

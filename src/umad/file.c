@@ -395,7 +395,7 @@ bool um_read(int fd, void *buf, size_t n, ssize_t *result)
 struct registration {
 	uint32_t qpn, flags, oui;
 	uint8_t class, version, rmpp;
-	bool any_method;		/* datagrams that nobody asked for are wanted */
+	bool any_method;		/* unsolicited datagrams are wanted */
 };
 
 /* Stores the agent's id. Returns 0 or an errno, as the kernel has them. */

@@ -2,7 +2,7 @@
 /*
  * The parts of the management datagrams:
  *
- *     file.c      descriptors, agents, requests under way, what waits to be read
+ *     file.c      descriptors, agents, requests under way, datagrams to be read
  *     answer.c    the agent that a datagram is addressed to
  *     smp.c       subnet management: a port's SMA, and the subnet manager's SMInfo
  *     perf.c      performance management

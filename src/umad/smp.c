@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Subnet management, IBTA 14.2.5: what a port's agent, and the subnet manager's, say of the adapter. Nothing can be set. */
+/* Subnet management, IBTA 14.2.5: attributes of the adapter, by a port's agent and by the subnet manager's. Nothing can be
+ * set. */
 #include <stdlib.h>
 
 #include "umad/internal.h"

@@ -44,7 +44,7 @@ static bool mlx5_post_is_key(const struct ibv_exp_send_wr *wr)
 	return wr->exp_opcode == IBV_EXP_WR_UMR_FILL || wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE;
 }
 
-/* ---- what requests count ------------------------------------------------------------------------------------------------ */
+/* ---- counts of requests ---------------------------------------------------------------------------------------------- */
 
 /* The object and counts of a WAIT or ENABLE. */
 struct named {
@@ -128,7 +128,7 @@ static void mlx5_post_settle(const struct ibv_exp_send_wr *wr)
 	n.index->most = n.index->posted_most;
 }
 
-/* ---- what can be refused ------------------------------------------------------------------------------------------------ */
+/* ---- refusals --------------------------------------------------------------------------------------------------------- */
 
 static int check_cross(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
@@ -140,7 +140,7 @@ static int check_cross(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 	err = mlx5_post_count(wr, &c);
 	if (err)
 		return err;
-	/* an adapter would execute whatever bytes are in the queue's memory */
+	/* an adapter would execute any bytes in the queue's memory */
 	if (is_enable(wr) && c.index > c.of.all)
 		return shca_refuse(EINVAL,
 				   "ENABLE of %lu requests of queue pair %#x, of which %lu are posted: an mlx5 enables what is "

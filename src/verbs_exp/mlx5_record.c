@@ -81,7 +81,7 @@ static void free_record(struct record *r)
 	free(r);
 }
 
-/* ---- what ordinary verbs tell ------------------------------------------------------------------------------------------- */
+/* ---- results of ordinary verbs --------------------------------------------------------------------------------------- */
 
 static void *mlx5_record_take_out(const void *object)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every procedure that fortran.awk makes is called once from mpi_f08, mpi and mpif.h, as MPI_ and as PMPI_, with an MPI behind it whose functions look at
-# their arguments: see mock.awk.
+# Every procedure that fortran.awk makes is called once from mpi_f08, mpi and mpif.h, as MPI_ and as PMPI_, with a mock MPI whose
+# functions check their arguments: see mock.awk.
 . "$(dirname "$0")/../mp/launcher_lib.sh"
 [ -x ./mpifort_abi ] || { echo "skipped: built without Fortran"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)

@@ -29,7 +29,7 @@ use kept
 use, intrinsic :: iso_c_binding
 implicit none
 interface
-   ! What C sees of Fortran's objects; the number of what is wrong.
+   ! C's view of Fortran's objects. Returns the number of errors.
    integer(c_int) function c_side(comm, datatype, request, op, key, status) bind(C)
       import
       integer(c_int), value :: comm, datatype, request, op, key

@@ -32,7 +32,7 @@ for t in ${*:-standard sections callbacks legacy modules files corners processes
 	esac
 	for n in 1 2 3; do ranks $n ./$t; done
 done
-# What the library calls may be another implementation of the ABI: nothing of Heddle's own is needed.
+# The library may run on another implementation of the ABI: no symbol of Heddle's own is needed.
 needs=$(nm -D --undefined-only "$OLDPWD/.libs/libmpifort_abi.so" | awk '{ print $2 }' | grep -i 'hdl_\|heddle\|shca')
 [ -z "$needs" ] || fail "libmpifort_abi needs $needs"
 exit 0

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 ! Buffers that are not contiguous (MPI-5.0 section 19.1.12): strided sections, planes, components, reversed arrays, in blocking, nonblocking and persistent
-! calls. What arrives is compared to what Fortran's own assignment of the sections gives.
+! calls. Received data are compared to the result of Fortran's own assignment of the sections.
 program sections
 use mpi_f08
 use testing
@@ -283,7 +283,7 @@ subroutine vectors()
    call MPI_Iallgatherv(a(1:2*size:2), rank + 1, MPI_INTEGER, b(2:3*size*size:3), n, at, MPI_INTEGER, MPI_COMM_WORLD, r)
    call MPI_Wait(r, MPI_STATUS_IGNORE)
    call check(sum(b) == size * (size + 1) * (2 * size + 1) / 6 .and. b(2) == 1, 'Iallgatherv')
-   ! datatypes of a nonblocking call stay until it is complete
+   ! datatypes of a nonblocking call stay until completion
    types = MPI_INTEGER
    n = 1
    at = [(4 * i, i = 0, size - 1)]

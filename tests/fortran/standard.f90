@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! What the MPI standard's Fortran examples do, chapter by chapter, in programs of our own.
+! The tasks of the MPI standard's Fortran examples, chapter by chapter, in programs of our own.
 module shapes
 implicit none
 type, bind(C) :: particle
@@ -40,7 +40,7 @@ call dynamic_memory()
 call finish('standard')
 contains
 
-! Chapter 3: the source and the size of a message are looked up before it is received.
+! Chapter 3: the source and the size of a message are looked up before the receive.
 subroutine probe()
    integer :: i, n
    real :: x
@@ -158,7 +158,7 @@ subroutine gathered()
    end do
 end subroutine
 
-! Chapter 6: the largest value and the rank that has it.
+! Chapter 6: the largest value and the rank with that value.
 subroutine minimum_and_place()
    double precision :: in(2,3), out(2,3)
    integer :: i
@@ -172,7 +172,7 @@ subroutine minimum_and_place()
    end do
 end subroutine
 
-! Chapter 19: an array of a derived type, described by the addresses of its components.
+! Chapter 19: an array of a derived type, described by the addresses of the components.
 subroutine particles()
    type(particle), asynchronous :: p(5), q(5)
    integer(MPI_ADDRESS_KIND) :: at(4)
@@ -278,7 +278,7 @@ subroutine gathered_by_get()
    call MPI_Win_free(win)
 end subroutine
 
-! Chapter 8: a periodic row of processes, values shifted along it.
+! Chapter 8: a periodic row of processes, values shifted along the row.
 subroutine rank_of_neighbours()
    type(MPI_Comm) :: row
    integer :: source, dest, me

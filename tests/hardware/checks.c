@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks. Each creates its objects, reports its first failure, and destroys its objects. */
+/* The checks. Each creates objects, reports the first failure, and destroys the objects. */
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
@@ -30,7 +30,7 @@ static void firmware(struct hw *h)
 		"the firmware has cross-channel queues, and none could be made (SHCA_DEBUG=1 says more)");
 }
 
-/* Of an ordinary queue: a raw request completes, with its own wr_id. */
+/* Of an ordinary queue: a raw request completes, with the request's wr_id. */
 static void raw(struct hw *h)
 {
 	struct ibv_cq *cq = hw_cq(h);
@@ -167,7 +167,7 @@ static struct ibv_exp_send_wr hw_fill(struct ibv_mr *key, uint32_t type, uint32_
 	return wr;
 }
 
-/* Fills the key, sends bytes by it, and receives by it as a target. */
+/* Fills the key, sends bytes by that key, and receives by the key as a target. */
 static void key_moves(struct hw *h, struct ibv_cq *cq, struct ibv_qp *q, struct ibv_mr *key, struct ibv_exp_send_wr *fill,
 		      const uint32_t *place, uint32_t n)
 {
@@ -299,7 +299,7 @@ static void wait_waits(struct hw *h)
 	}
 }
 
-/* Completions that were there before the WAIT was posted, and polled: it counts all that have ever appeared. */
+/* Completions that were there before the WAIT was posted, and polled: the WAIT counts all completions that have ever appeared. */
 static void wait_late(struct hw *h)
 {
 	struct ibv_cq *cq = hw_cq(h), *ticks = hw_cq(h), *other = hw_cq(h);
@@ -359,8 +359,8 @@ static void enable_receives(struct hw *h)
 }
 
 /*
- * Not by the provider, which refuses it: requests of two blocks of 64 bytes on a managed queue, and an ENABLE to 2. Two run if it
- * counts requests, one if it counts blocks. Then all: to 3 or to 6.
+ * Bypasses the provider, which refuses this: requests of two blocks of 64 bytes on a managed queue, and an ENABLE to 2. Two run
+ * if the ENABLE counts requests, one if the ENABLE counts blocks. Then all: to 3 or to 6.
  */
 static bool post_bytes(struct ibv_qp *qp, const struct exp_mlx5_place *at, const struct ibv_exp_send_wr *wr)
 {
@@ -456,8 +456,7 @@ static void list(struct hw *h)
 		for (int i = 0; i < HOPS; i++)
 			if (!hw_wait(arrived[i], 100 + (uint64_t)i, NULL))
 				return;
-		/* libmlx5 learns that these are done from a completion behind them: the lists of its own
-		 * rounds are short enough */
+		/* libmlx5 learns that these are done from a completion behind them: the lists of each round are short enough */
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hw_mlx5: what an mlx5 adapter does with the experimental verbs, for its owner. docs/hardware.md says how to read it. */
+/* hw_mlx5: checks the experimental verbs on an mlx5 adapter, for the owner of the adapter. docs/hardware.md explains the
+ * output. */
 #include "hw.h"
 
 #include <errno.h>
@@ -48,7 +49,8 @@ static int nqps, ncqs;
 
 void hw_end_check(void)
 {
-	/* what is not polled of a CQ whose number was asked for stays there when its queue pair is gone: those go, too */
+	/* unpolled completions of a CQ stay in the CQ when the queue pair is gone, if the program has asked for the CQ's number:
+	 * so the CQs are destroyed, too */
 	while (nqps)
 		if (ibv_destroy_qp(qps[--nqps]))
 			hw_say(HW_NOTE, "ibv_destroy_qp: %s", strerror(errno));

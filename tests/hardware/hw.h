@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the checks of an adapter have in common: its objects, connected to themselves; bounded waits; verdicts. */
+/* Shared by the checks of an adapter: objects of the adapter, connected to themselves; bounded waits; verdicts. */
 #ifndef HW_H
 #define HW_H
 
@@ -19,22 +19,22 @@ struct hw {
 	int gid_index;			/* -1: addressed by LID */
 	bool calc;			/* asked for */
 	struct ibv_exp_device_attr attr;
-	char *mem;			/* HW_BYTES of it */
+	char *mem;			/* HW_BYTES bytes */
 	struct ibv_mr *mr;
 };
 #define HW_BYTES 4096
 
-/* A check prints one line, "<verdict>  <its name>: <text>", and may print more before it as HW_NOTE. */
+/* A check prints one line, "<verdict>  <name>: <text>", and may print more before that line as HW_NOTE. */
 enum verdict { HW_OK, HW_FAIL, HW_SKIP, HW_NOTE };
 void hw_say(enum verdict v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 struct hw_check {
 	const char *name, *what;
-	uint64_t needs;			/* of exp_device_cap_flags, else it is skipped */
+	uint64_t needs;			/* bits of exp_device_cap_flags; without them the check is skipped */
 	void (*run)(struct hw *h);
 };
 extern const struct hw_check hw_checks[];
 
-/* Ends the check with a failure if it does not hold. */
+/* Ends the check with a failure unless `cond` holds. */
 #define REQUIRE(cond, ...)                                                                                           \
 	do {                                                                                                         \
 		if (!(cond)) {                                                                                       \
@@ -48,10 +48,10 @@ struct ibv_cq *hw_cq(struct hw *h);
  * NULL: said. */
 struct ibv_qp *hw_qp(struct hw *h, struct ibv_cq *send_cq, struct ibv_cq *recv_cq, uint32_t flags, uint32_t max_atomic);
 bool hw_connect(struct hw *h, struct ibv_qp *qp);
-/* Destroys what the check has made. */
+/* Destroys the objects of the check. */
 void hw_end_check(void);
 
-/* The next completion, within five seconds. false: there was none, or it is an error; said. */
+/* Polls the next completion, within five seconds. Returns false, after printing a failure, if there was none, or an error. */
 bool hw_wait(struct ibv_cq *cq, uint64_t wr_id, struct ibv_exp_wc *wc);
 /* Nothing completes for a fifth of a second. */
 bool hw_silent(struct ibv_cq *cq, const char *why);

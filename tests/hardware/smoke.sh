@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# hw_mlx5 is for adapters. That it works at all: once on the software HCA as a ConnectX, by the provider for adapters. Run in the build
-# directory; 3 seconds, which are spent in waiting for what must not happen.
+# hw_mlx5 is for adapters. Smoke test: once on the software HCA as a ConnectX, by the provider for adapters. Run in the build directory;
+# 3 seconds, spent in waiting for events that must not happen.
 set -u
 log=$(mktemp) || exit 99
 trap 'rm -f "$log"' EXIT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Breaks what arrives, by MPI's profiling interface: linked into a benchmark, its validation must notice. BENCH_BREAK
- * names what is broken: data (one bit of a message or result), guard (a byte behind the buffer); else nothing is.
+ * Breaks received data, by MPI's profiling interface: linked into a benchmark, whose validation must notice. BENCH_BREAK names
+ * the damage: data (one bit of a message or result), guard (a byte behind the buffer); else none.
  */
 #include <mpi.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ bin=$(cd "$bin" && pwd) && tests=$(cd "$tests" && pwd) && dir=$(mktemp -d) || ex
 trap 'rm -rf "$dir"' EXIT
 failures=0
 
-# try STATUS NAME COMMAND...: runs it, at most a minute; its output is in $dir/out and $dir/err.
+# try STATUS NAME COMMAND...: runs the command, at most a minute; the output is in $dir/out and $dir/err.
 try() {
 	want=$1 name=$2
 	shift 2
@@ -184,7 +184,7 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 		HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
 		offload "offload by tasks" "$bin/hd_offload" --sizes 64 --operation ibarrier,ibcast,iallreduce,ireduce_scatter
 		for o in ibarrier ibcast iallreduce ireduce_scatter; do says "offload by tasks" "^$o .* tasks\$"; done
-		# Inserted barriers are tasks', too, on whatever barriers run; with depth 2 each of these operations is behind one.
+		# Slot barriers run as tasks, too, with every executor of barriers; with depth 2 each of these operations is behind one.
 		for depth in 2 8; do
 			HEDDLE_COLL_DEPTH=$depth && export HEDDLE_COLL_DEPTH
 			offload "offload by tasks, depth $depth" "$bin/hd_offload" --sizes 64 --operation ibcast,igather
@@ -195,7 +195,7 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 			HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
 		done
 		unset HEDDLE_COLL_DEPTH
-		# A graph that is not what the device does.
+		# A graph that differs from the device's requests.
 		cp "$bin/hd_offload" "$dir/hd_offload" && ln -s "$(realpath "$bin/../shcactl")" "$dir/shcactl"
 		printf '#!/bin/sh\n%s "$@" | sed "s/ WAITs/9 WAITs/"\n' "$(realpath "$bin/../heddle_info")" >"$dir/heddle_info"
 		chmod +x "$dir/heddle_info"
@@ -219,7 +219,7 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 	try 2 "offload, two ranks" $run 2 "$bin/hd_offload" && says "offload, two ranks" 'run it with -n 3'
 	try 2 "offload, unknown" $run 3 "$bin/hd_offload" --operation iallreduce,nothing && says "offload, unknown" "'nothing' is no"
 
-	# The check itself: a benchmark whose messages are spoiled must say so and fail.
+	# The check itself: a benchmark with spoiled messages must report that and fail.
 	for p in latency allreduce; do
 		ln -s "$tests/bench_broken_$p" "$dir/hd_$p"
 		try 0 "$p, not spoiled" env BENCH_BREAK=no $run 2 "$dir/hd_$p" -c -m 8:64 -i 60

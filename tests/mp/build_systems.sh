@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Projects that look for MPI with CMake, meson and autoconf find Heddle in the folder made for them, and what they build runs.
+# Projects that look for MPI with CMake, meson and autoconf find Heddle in the folder made for them, and their programs run.
 . "$(dirname "$0")/launcher_lib.sh"
 home=$PWD/mpi
 tried=0
@@ -39,7 +39,7 @@ END
 fortran=no
 [ -x heddlefc ] && fortran=yes
 project() { mkdir "$tmp/$1" && cp "$tmp/hello.c" "$tmp/hello.cc" "$tmp/hello.f90" "$tmp/$1" && cd "$tmp/$1" || exit 1; tried=$((tried + 1)); }
-# runs LAUNCHER... : what it starts are two ranks of Heddle.
+# runs LAUNCHER... : LAUNCHER starts two ranks of Heddle.
 runs() { expect 0 "$@"; says "$out" "^rank 1 of 2 by [Hh]eddle"; lines "$out" 2; }
 lost() { cat "$tmp/log" >>"$err"; fail "$1"; }
 
@@ -101,7 +101,7 @@ END
 fi
 if command -v autoconf >/dev/null; then
 	project autoconf
-	# As macros for MPI do it: a compiler by its name in PATH, then what the header and the library offer.
+	# As macros for MPI work: a compiler by name in PATH, then features of the header and of the library.
 	cat >configure.ac <<'END'
 AC_INIT([hello], [1])
 AC_CHECK_PROGS([MPICC], [mpicc hcc mpcc], [none])

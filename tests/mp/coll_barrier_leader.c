@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Barriers behind collectives of all kinds, from any root, with broadcasts under way and ranks that come late: nobody leaves one
- * before all have entered it. More ranks than cores are wanted: there a barrier behind a Bcast, Scatter(v) or Scan is led by the
- * rank that the others have waited for.
+ * Barriers behind collectives of all kinds, from any root, with broadcasts under way and ranks that come late: no rank leaves a
+ * barrier before all have entered. Needs more ranks than cores: there a barrier behind a Bcast, Scatter(v) or Scan is led by the
+ * rank for which the other ranks have waited.
  *
  *     coll_barrier_leader [rounds [seed]]
  */

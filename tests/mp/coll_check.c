@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * With HEDDLE_CHECK=1: collectives that the ranks call with different arguments fail on all ranks, whether or not a rank would
- * notice it without the check, with a text that names the odd rank; and the communicator can be used as before.
+ * notice the difference without the check, with a text that names the odd rank; and the communicator can be used as before.
  *
  *     coll_check [lengths]     lengths: without HEDDLE_CHECK, on mailbox: the differences that ranks notice without the check
  *     coll_check moved         the same on tasks, of every collective that runs as tasks
@@ -10,10 +10,11 @@
 
 #include <stdbool.h>
 
-static int odd;			/* the rank whose arguments differ */
+static int odd;			/* the rank with different arguments */
 static MPI_Comm comm;
 
-/* Fails unless rc has this class and its text names the odd rank, in MPI_COMM_WORLD. Of an intercommunicator: at both groups. */
+/* Fails unless rc has this class and a text that names the odd rank, in MPI_COMM_WORLD. Of an intercommunicator: at both
+ * groups. */
 static void expect(int rc, int class, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING], of_0[MPI_MAX_ERROR_STRING], name[32];
@@ -150,7 +151,7 @@ static bool is_length(int rc)
 	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
 }
 
-/* Collectives whose result has the input of every rank: a rank with the result has the error. */
+/* Collectives with a result that depends on every rank's input: a rank with the result has the error. */
 static void of_one(int n)
 {
 	int a[64] = { 0 }, b[128], root = (odd + 1) % np, rc;
@@ -209,8 +210,8 @@ static void moved(int theirs)
 			wrong = me == root;
 			rc = waited(MPI_Igather(a, n, MPI_INT, b, n, MPI_INT, root, comm, &q), &q);
 			break;
-		case SCATTER:	/* from the odd rank to all: if it sends more than its receivers expect, the first
-				 * part may be right */
+		case SCATTER:	/* from the odd rank to all: if the odd rank sends more than the receivers expect, the first part
+				 * may be right */
 			wrong = !is;
 			rc = waited(MPI_Iscatter(a, n, MPI_INT, b, n, MPI_INT, odd, comm, &q), &q);
 			break;
@@ -241,8 +242,8 @@ static void moved(int theirs)
 	}
 }
 
-/* All ranks pass the same wrong argument, which is significant at some ranks only: each rank gets an error whose text names the
- * argument, and the next collective finds all ranks. */
+/* All ranks pass the same wrong argument, which is significant at some ranks only: each rank gets an error with a text that names
+ * the argument, and the next collective finds all ranks. */
 static void on_all(int rc, int class, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING];
@@ -293,13 +294,13 @@ static void refused_somewhere(void)
 		on_all(waited(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), &q), MPI_ERR_BUFFER,
 		       "MPI_Igather: invalid recvbuf");
 	}
-	/* an argument that all ranks refuse is an error of each, with its own text */
+	/* an argument that all ranks refuse is an error of each, with that rank's text */
 	on_all(MPI_Bcast(a, -1, MPI_INT, root, comm), MPI_ERR_COUNT, "MPI_Bcast: invalid count -1");
 	MPI_Type_free(&loose);
 }
 
 /* Without HEDDLE_CHECK: a call that fails by one rank's own arguments has no effect on the communicator. That rank may correct
- * them and call again, and the other ranks, which are in the same collective meanwhile, complete with it. */
+ * them and call again, and the other ranks, which are in the same collective meanwhile, complete with that rank. */
 static void corrected(void)
 {
 	int a[64] = { 0 }, b[64];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives of coll_random.c on several communicators that overlap, made and freed while operations are under way on the
- * others; each rank at a speed of its own, with what it has outstanding waited for in an order of its own. Every buffer is
- * overwritten and freed as soon as the operation has ended here, also behind the last one, when MPI_Finalize follows at once.
+ * The collectives of coll_random.c on several communicators that overlap, made and freed while operations are under way on other
+ * communicators. Each rank has a random speed, and waits for outstanding operations in a random order. Every buffer is
+ * overwritten and freed as soon as the operation is complete at this rank, also after the last operation, directly before
+ * MPI_Finalize.
  *
  *     coll_comms_overlap [operations [seed [only]]]
  */

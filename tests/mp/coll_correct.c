@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives against their serial answers: blocking and nonblocking, on several communicators, in place, on types with
- * holes, many at a time, with ranks that come late. A plain MPI program: it runs with any MPI library.
+ * Collectives against their serial answers: blocking and nonblocking, on several communicators, in place, on types with holes,
+ * many at a time, with ranks that come late. A plain MPI program that runs with any MPI library.
  *
  *     coll_correct [movement|reduce|interleave|reuse|communicators|skew|freed|large ...]      default: all
  */
@@ -396,7 +396,7 @@ static void interleave(MPI_Comm comm)
 			launch(&f[i], comm, turn * FLIGHT + i);
 			order[i] = i;
 		}
-		/* A blocking one among them: it comes after all of these on every rank. */
+		/* A blocking collective, which every rank calls after all of these. */
 		MPI_Allreduce(&one, &sum, 1, MPI_INT64_T, MPI_SUM, comm);
 		if (sum != size)
 			FAIL("blocking Allreduce among nonblocking ones: %lld", (long long)sum);
@@ -416,7 +416,7 @@ static void interleave(MPI_Comm comm)
 }
 
 /* More operations than there are slots and receives, many times over. */
-/* Blocking calls that differ in one thing only: the root, the place, or what was called between. */
+/* Blocking calls that differ in one thing only: the root, the place, or the call in between. */
 static void take_turns(MPI_Comm comm)
 {
 	int rank, n;
@@ -522,7 +522,7 @@ static void communicators(void)
 	free(f);
 }
 
-/* A communicator that is freed while operations on it are under way: they complete (MPI-5.0 section 7.4.3). */
+/* A communicator that is freed while its operations are under way: they complete (MPI-5.0 section 7.4.3). */
 static void freed(void)
 {
 	struct flight *f = alloc(sizeof(*f) * FLIGHT);
@@ -585,7 +585,7 @@ static void nothing(MPI_Comm comm)
 		FAIL("a collective of nothing changed something");
 }
 
-/* Packed pieces that are more than what a run keeps of its scratch. */
+/* Packed pieces that are larger than the scratch memory that a run keeps. */
 static void large(MPI_Comm comm)
 {
 	int each = (6 << 20) / (int)sizeof(int) / all, *from = alloc((size_t)each * sizeof(*from)),
@@ -619,7 +619,7 @@ static void large(MPI_Comm comm)
 	free(to);
 }
 
-/* One rank frees what it has started, and has no more to do than to finalize; the others wait for its part. */
+/* One rank frees an active request, and goes straight to MPI_Finalize; the other ranks wait for this rank's part. */
 static void unfinished(void)
 {
 	static double in[12500], out[64 * 12500];
@@ -627,7 +627,7 @@ static void unfinished(void)
 
 	MPI_Allgather_init(in, 12500, MPI_DOUBLE, out, 12500, MPI_DOUBLE, MPI_COMM_WORLD, MPI_INFO_NULL, &req);
 	if (me)
-		usleep(50000);		/* it is there before them */
+		usleep(50000);		/* rank 0 starts before the other ranks */
 	MPI_Start(&req);
 	if (me)
 		MPI_Wait(&req, MPI_STATUS_IGNORE);

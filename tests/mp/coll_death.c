@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies between two collectives: every survivor's next ones end with MPI_ERR_PROC_ABORTED, none with a result that lacks
- * what the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at). To be
- * run with heddlerun --on-death=continue.
+ * A rank dies between two collectives: the next collectives of every survivor end with MPI_ERR_PROC_ABORTED, none with a result
+ * that lacks the dead rank's part. Survivors stay alive until all have the error (the exit of a survivor is not part of this
+ * test). Must run under heddlerun --on-death=continue.
  *
  *     coll_death RANK COLLECTIVE FILE [ELEMENTS]     FILE: see survivors.h
  *
@@ -16,13 +16,14 @@
 
 #include "survivors.h"
 
-/* In the first ones nobody is through before everybody has begun. */
+/* The first five are synchronizing: they complete nowhere before all ranks have begun. */
 enum { ALLREDUCE, BARRIER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, BCAST, REDUCE, GATHER, SCATTER, SCAN, WHATS };
 static const char *const names[WHATS] = {"allreduce", "barrier", "allgather", "alltoall", "reduce_scatter",
 					 "bcast",     "reduce",  "gather",    "scatter",  "scan"};
 static int me, all, dead, what, n = 4;
 static int64_t *in, *out;	/* for each rank n elements */
-static int *seen;		/* survivors that are through with what was before the death, and that have been told */
+static int *seen;		/* number of ranks that have completed the collectives before the death; of survivors that have
+				 * the error */
 
 /* Until all survivors have come so far, or for a minute. */
 static void meet(int *count)
@@ -105,11 +106,11 @@ int main(int argc, char **argv)
 		if (run(round, &wrong) || wrong)
 			MPI_Abort(MPI_COMM_WORLD, 3);
 	last = round;
-	/* it has its results before others have theirs */
+	/* the rank to die has its results, maybe before other ranks have theirs */
 	meet(&seen[0]);
 	if (me == dead)
 		raise(SIGKILL);
-	/* Those that need not wait for everybody may complete some more. */
+	/* Collectives that do not synchronize may complete some more times. */
 	for (; !rc && !wrong && round < 10000; round++) {
 		rc = run(round, &wrong);
 		wrong |= !rc && what < BCAST;

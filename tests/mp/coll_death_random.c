@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies at a random place in collectives of all kinds, each on a communicator of its own: every survivor's end with
- * MPI_ERR_PROC_ABORTED, in every one of the communicators, while one survivor is not even there; the next one fails at once;
- * messages among survivors, a communicator of them, and MPI_Finalize go on. To be run with heddlerun --on-death=continue.
+ * A rank dies at a random place in collectives of all kinds, each on a separate communicator: the collectives of every survivor
+ * end with MPI_ERR_PROC_ABORTED, on every communicator, even while one survivor makes no call; the next collective fails at once;
+ * messages among survivors, a communicator of them, and MPI_Finalize go on. Must run under heddlerun --on-death=continue.
  *
  *     coll_death_random FORM BYTES DEAD LATE SEED FILE
  *
- * FORM: blocking, nonblocking, persistent. BYTES: of each rank's input. LATE: a survivor that comes when all others have been
- * told; -1: none. FILE: see survivors.h. Each survivor prints a line.
+ * FORM: blocking, nonblocking, persistent. BYTES: of each rank's input. LATE: a survivor that calls only when all other survivors
+ * have the error; -1: none. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void add(void *a, void *b, int *n, MPI_Datatype *t)
 		((int64_t *)b)[i] += ((int64_t *)a)[i];
 }
 
-/* Whoever has been sent long messages has to be in the library now and then. */
+/* Waits for a counter, and makes progress meanwhile: a receiver of long messages must be in the library now and then. */
 static bool await(int *counter, int n)
 {
 	return survivors_await(counter, n, 30, count > 512);
@@ -121,7 +121,7 @@ static int round_of_all(bool *failed, int root)
 	return n;
 }
 
-/* Whoever lives goes on: by messages, and by a communicator of its own, which may have the contexts of one that was lost. */
+/* The survivors exchange messages, and create a communicator, which may get the context ids of a lost one. */
 static void go_on(void)
 {
 	int *living = malloc(sizeof(int) * (size_t)all), n = 0, mine = 0, sum = 0, want = 0;
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	for (; round < 12; round++)		/* queues are there, and mailbox and tasks are in use */
 		if (round_of_all(failed, round / 3 % all))	/* also short ways, of what is called as before */
 			fail("before the death", 0, 0);
-	survivors_count(&met[1]);	/* everybody has the results of those */
+	survivors_count(&met[1]);	/* all ranks have the results of those */
 	if (!await(&met[1], all))
 		fail("not all come to the death", 0, 0);
 	if (me == dead)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors are
-# told in every one, no living rank is blamed, and they go on without it (coll_death_random.c, comm_death_random.c, comm_create_death.c, comm_leader_link_death.c, ptp_death_random.c,
+# A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors
+# get the error in every case, no living rank is blamed, and the survivors go on without the dead rank (coll_death_random.c,
+# comm_death_random.c, comm_create_death.c, comm_leader_link_death.c, ptp_death_random.c,
 # coll_sc_staging.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
 . "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
@@ -41,14 +42,14 @@ some() {
 	one_of 8 64 1024 16384 65536; bytes=$picked
 	draw "$n"; dead=$random
 	late=-1
-	# what has been announced to a rank that is not there is waited for: see docs/collectives.md
+	# a sender waits for a late rank to which a message was announced: see docs/collectives.md
 	if [ "$n" -gt 2 ] && [ "$bytes" -le 1024 ]; then draw $((n - 1)); late=$(((dead + 1 + random) % n)); fi
 	draw 20000; moment=$random
 	one_of auto host mailbox tasks; executor=$picked
 	one_of HEDDLE_TRANSPORT= HEDDLE_TRANSPORT= HEDDLE_TRANSPORT=rc HEDDLE_TRANSPORT=ud HEDDLE_TRANSPORT=dc,ud HEDDLE_TRANSPORT=xrc \
 		HEDDLE_CHECK=1 HEDDLE_COLL_DEPTH=2 HEDDLE_COLL_EXTENSIONS=0 HEDDLE_COLL_SINGLE_COPY_MIN=1
 	[ "$n" -lt 17 ] || bytes=64
-	# over UD what is longer than a packet is announced: four blocks, in a tree of 7 ranks and more
+	# over UD messages longer than a packet are announced: four blocks, in a tree of 7 ranks and more
 	[ "$picked" != HEDDLE_TRANSPORT=ud ] || [ "$late" = -1 ] || [ "$n" -lt 7 ] || bytes=64
 	lost "$n" "$form" "$bytes" "$dead" "$late" "$moment" "$executor" "$picked"
 	draw 1000000

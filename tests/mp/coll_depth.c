@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_depth COUNT: rank 0 starts so many Iallreduces while all others wait for its word, so that none of them is complete
- * before the last is started; then the others start theirs, and all complete them, the odd ones first.
+ * coll_depth COUNT: rank 0 starts COUNT Iallreduces while all other ranks wait for a message of rank 0, so that none is complete
+ * before the last is started; then the other ranks start theirs, and all ranks complete them, the odd ones first.
  */
 #include "mpi_test.h"
 

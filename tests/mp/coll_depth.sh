@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Slots: the smallest number of them; and more outstanding operations than slots, of which the report counts those that waited, and no
-# others. Run in the build directory.
+# Slots: the smallest number of them; and more outstanding operations than slots, of which the report counts exactly those that waited.
+# Run in the build directory.
 . "$(dirname "$0")/coll_lib.sh"
 
 try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_device_counts COLLECTIVE ELEMENTS TIMES: nothing but so many nonblocking collectives, one after the other, so that
- * what the device has counted at the end was done for them. int64, SUM, or an addition of its own, root 0, blocks of so
- * many elements each where ranks have one; neighbors of a ring. Collectives are called as by --report-collectives;
- * bcast+barrier is one behind the other.
+ * coll_device_counts COLLECTIVE ELEMENTS TIMES: nothing but TIMES nonblocking collectives, one after the other, so that the
+ * counters of the device show these operations only. int64, SUM, or an addition defined by this program, root 0, blocks of so
+ * many elements each where ranks have one; neighbors of a ring. Collectives are called as by --report-collectives; bcast+barrier
+ * is one behind the other.
  */
 #include <mpi.h>
 #include <stdint.h>

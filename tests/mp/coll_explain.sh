@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# heddle_info --explain: of what it says that the device does for a collective, the device counts exactly that, for all ranks together
-# and over the task lists of all of them; executors host and mailbox make it do none of it. Run in the build directory.
+# heddle_info --explain: the requests that it lists for a collective are exactly those that the device counts, for all ranks together
+# and over the task lists of all of them; with executors host and mailbox the device counts none. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 program=$PWD/tests/mp/coll_device_counts
 counts_ranks "$run" "$program" "$PWD/shcactl" "$PWD/shcarun" "$PWD/heddle_info"
@@ -44,15 +44,15 @@ unset HEDDLE_COLL_EXTENSIONS
 HEDDLE_COLL_RADIX=2 && export HEDDLE_COLL_RADIX
 compare 6 allreduce 100
 unset HEDDLE_COLL_RADIX
-# Among collectives that nobody waits for a barrier is inserted when there are many in a row, and only then: one of the program will do, though
-# its slots are others.
+# Between many collectives in a row that are not synchronizing a slot barrier is inserted, and only then: a barrier of the program
+# serves, too, although its slots are of another class.
 b=$(explained tasks 3 bcast 8192)
 e=$( (echo "$b"; explained tasks 3 barrier 1) | awk '{ for (i = 1; i <= 4; i++) s[i] += $i } END { print s[1], s[2], s[3], s[4] }')
 c=$(counted tasks 3 bcast+barrier 8192)
 [ "$e" = "$c" ] || fail "bcast and barrier in turns: CALC WAIT ENABLE atomics: explained $e, the device counted $c"
 c=$(counted tasks 3 bcast 8192)
 [ "$b" != "$c" ] || fail "no barrier is inserted among as many bcasts as may be under way"
-# Nothing of it where no task list runs: else the comparison would prove nothing.
+# No such request where no task list runs: else the comparison would prove nothing.
 for executor in host mailbox; do
 	for what in barrier allreduce alltoall; do
 		c=$(counted $executor 3 $what 16)
@@ -141,7 +141,7 @@ ROWS
 HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain allreduce --ranks 3 --persistent
 says "$out" '^why  *mailbox: persistent: not tasks'
 says "$out" '^device  *all ranks: 6 requests'
-# What is forced comes before what is quicker; a line whose number follows it is two requests.
+# A forced executor takes precedence over a quicker one; a cell with a separate write of the number is two requests.
 HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain bcast --ranks 4 --size 32k
 says "$out" '^executor *tasks$'
 HEDDLE_COLL_EXECUTOR=mailbox expect 0 ./heddle_info --explain bcast --ranks 4 --size 4k

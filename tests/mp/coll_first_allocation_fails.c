@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_first_allocation_fails FORM COLLECTIVE BYTES RANK [+]N | buffers | query: the first communication of a process is a
- * collective, and on RANK the N-th piece of memory that the calling thread asks for in it is refused, in Heddle or in libshca;
- * with +N, all from there on until it returns; with `buffers`, whatever pools of send buffers ask for; with `query`, the first
- * query of the device's capabilities fails, for want of a descriptor. Each rank prints
+ * collective, and on RANK the N-th allocation of the calling thread within the call fails, in Heddle or in libshca; with +N, all
+ * from there on until the call returns; with `buffers`, all allocations of pools of send buffers; with `query`, the first query
+ * of the device's capabilities fails, for want of a descriptor. Each rank prints
  *
  *     RANK FIRST SECOND REFUSED
  *
- * the error classes of the collective and of a Barrier behind it, and whether a piece was refused there. A rank that is
- * in one of them for SECONDS ends with SIGALRM. FORM: blocking, nonblocking, persistent. A collective that reports
- * success must have delivered.
+ * the error classes of the collective and of a Barrier behind it, and whether an allocation failed there. A rank that is in one
+ * of the two calls for SECONDS ends with SIGALRM. FORM: blocking, nonblocking, persistent. A collective that reports success must
+ * have delivered.
  */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
@@ -112,7 +112,7 @@ int __wrap_ibv_exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_a
 	return EMFILE;
 }
 
-/* ---- what is called ---------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------------------ */
 
 enum { IN = 7 };			/* every element of every input */
 
@@ -177,7 +177,7 @@ FORMS(Neighbor_alltoallv, in, counts, at, MPI_INT, out, counts, at, MPI_INT, rin
 #define MPI_Own_init MPI_Allreduce_init
 FORMS(Own, in, out, n, MPI_INT, own, world)
 
-/* What a rank has afterwards: so many blocks, each element IN times so much. */
+/* A rank's result: the number of blocks, and the factor by which each element is larger than IN. */
 static int all(void) { return np; }
 static int one(void) { return 1; }
 static int none(void) { return 0; }

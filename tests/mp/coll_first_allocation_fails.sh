@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The first collective of a job, with one piece of memory refused to one rank, each in turn (coll_first_allocation_fails.c): every rank has the result or an
-# error, and a Barrier behind it works on all ranks or on none; or the job ends, and says why. Run in the build directory. COLL_UNMET=all: every form, length, executor
-# and place, which takes hours (COLL_UNMET_HOW,
+# error, and a later Barrier works on all ranks or on none; or the job ends, and prints the reason. Run in the build directory.
+# COLL_UNMET=all: every form, length, executor
+# and place, for some hours (COLL_UNMET_HOW,
 # COLL_UNMET_FORMS: of these); else a few.
 set -u
 run=./heddlerun
@@ -24,7 +25,7 @@ one() {
 	jobs=$((jobs + 1))
 	timeout 100 "$run" -n "$1" -x "$2" tests/mp/coll_first_allocation_fails "$3" "$4" "$5" "$6" "$7" >"$tmp/out" 2>"$tmp/err"
 	status=$?
-	# what can be told to nobody ends the job, and says so
+	# an error that cannot be returned to the program ends the job, with a message
 	[ $status = 0 ] || ! grep -q "rank $6 .*: out of memory" "$tmp/err" || ! grep -q "rank $6 .* aborted the job" "$tmp/err" ||
 		{ ended=$((ended + 1)); return 0; }
 	[ $status = 0 ] || { wrong "$*" "exit status $status"; return 0; }

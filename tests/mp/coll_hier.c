@@ -2,7 +2,7 @@
 /*
  * Blocking collectives of ranks on several hosts (HOSTS, see hosts_played.c), which are hierarchical: within each host, between
  * the hosts' leaders, within each host. Every root, in place and not, types with holes, lengths on both sides of the limit of
- * hierarchical ones, other operations outstanding meanwhile; ranks whose lengths differ, and the rank that the error names;
+ * hierarchical ones, other operations outstanding meanwhile; ranks with different lengths, and the rank that the error names;
  * communicators that are freed at once.
  *
  *     coll_hier [ids]            ids: with no more context ids to be had
@@ -79,7 +79,7 @@ static void reductions(int n, int root, int salt)
 	}
 }
 
-/* Elements with holes, whose bytes must not change. */
+/* Elements with holes; the bytes of the holes must not change. */
 static void holes(int n, int root)
 {
 	struct { short value; int rank; } a[64], b[64];
@@ -173,8 +173,8 @@ static bool is_length(int rc)
 	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
 }
 
-/* Rank `odd` has one element less, or more, than the other ranks. A rank whose data have passed a rank with an error has an
- * error, too; no rank has wrong data or waits, and the communicator goes on. */
+/* Rank `odd` has one element less, or more, than the other ranks. A rank has an error, too, if its data have passed a rank with
+ * an error; no rank has wrong data or waits, and the communicator goes on. */
 static void lengths(int odd, int n, int theirs)
 {
 	int root = (odd + 1) % np, is = me == odd, rc;
@@ -260,7 +260,8 @@ static void without_ids(void)
 	comm = all[n - 1];
 	data();
 	for (int i = 0; i < 3; i++) {
-		MPI_Comm_free(&all[--n]);	/* the next communicator gets this context id, and its node_comm none */
+		MPI_Comm_free(&all[--n]);	/* the next communicator gets this context id, and the node_comm of that
+						 * communicator none */
 		CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &all[n]), MPI_SUCCESS);
 		CHECK_EQ(MPI_Barrier(all[n]), MPI_SUCCESS);
 		n++;
@@ -269,7 +270,7 @@ static void without_ids(void)
 		MPI_Comm_free(&all[--n]);
 		MPI_Comm_free(&all[--n]);
 		CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &all[n]), MPI_SUCCESS);
-		CHECK_EQ(MPI_Barrier(all[n]), MPI_SUCCESS);	/* its node_comm has the other one of the two freed ids */
+		CHECK_EQ(MPI_Barrier(all[n]), MPI_SUCCESS);	/* the node_comm has the other one of the two freed ids */
 		MPI_Comm_free(&all[n]);
 		CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &all[n]), MPI_SUCCESS);
 		n++;
@@ -283,7 +284,7 @@ static void without_ids(void)
 	data();
 }
 
-/* Repeats a collective until it fails. Returns its error. */
+/* Repeats a collective until an error, and returns the error. */
 static int dies(int rank, int coll)
 {
 	int rc = MPI_SUCCESS, class;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
- * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots
- * (LACK_AREAS: so many from there on), or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES), or the
- * rank takes cores for scarce that the others take for enough, or the reverse (LACK_CORES).
+ * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for want of
+ * memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots (LACK_AREAS:
+ * so many from there on), or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES), or the rank takes the
+ * cores for too few while the other ranks take them for enough, or the reverse (LACK_CORES).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static bool lacks_area(int nth)
 	return nth >= first && nth < first + (n > 0 ? n : 1);
 }
 
-/* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
+/* Other allocations of this function are at least 64 KiB long; slot regions of that length are not tested here. */
 void *__wrap_hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 {
 	static int nth;

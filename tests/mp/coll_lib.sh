@@ -10,7 +10,7 @@ failed() {	# failed TEXT: counts a failure
 	fails=$((fails + 1))
 }
 
-job() {	# job NAME ARGS...: heddlerun with ARGS ends with status 0; its output is in $tmp/out and $tmp/err
+job() {	# job NAME ARGS...: heddlerun with ARGS ends with status 0; the output is in $tmp/out and $tmp/err
 	name=$1
 	shift
 	# shellcheck disable=SC2086

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message that a member has died comes late: the communicator that it is of was freed here, and its contexts are those of one
+ * A message that a member has died comes late: the communicator of that message was freed here, and its contexts are those of one
  * that the named rank is no member of, which is made before the message comes, or behind it. Collectives there go on; and a
  * message that names a member is heard behind one that does not. On three ranks, of which the last one is named.
  */

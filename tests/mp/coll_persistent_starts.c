@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Persistent collectives that ranks start in orders of their own (section 6.13), several at a time, with others of the same
- * communicator between and beside them, at ranks of random speed: every rank must have what a reference says. All ranks draw
- * from one sequence what is made, started and freed; the orders of starts and of waits, and pauses, each from one of its own.
+ * Persistent collectives that each rank starts in a different order (section 6.13), several at a time, with other collectives of
+ * the same communicator between and beside them, at ranks of random speed: every rank must have the results of a reference. All
+ * ranks draw from one sequence the operations that are created, started and freed; each rank draws the orders of starts and of
+ * waits, and pauses, from a sequence of that rank.
  *
  *     coll_persistent_starts [rounds [seed [threads [stream]]]]
  *
- * threads: so many, each with communicators of its own. stream: of each collective so many starts in a row, behind the rest, at
+ * threads: so many, each with separate communicators. stream: of each collective so many starts in a row, behind the rest, at
  * ranks of very different speed.
  *
  * Some requests are freed by one rank early and by another late, so that their memory is given out in different orders; some
- * communicators are freed before their requests are started again. Of vectors and neighbors the pieces have lengths of their
- * own, of which some are nothing and some are more than a line has.
+ * communicators are freed before their requests are started again. In v-collectives and neighbor collectives the blocks differ in
+ * length; some are empty and some longer than a mailbox cell.
  */
 #include "mpi_test.h"
 
@@ -32,7 +33,7 @@ enum { OPS = 6, COMMS = 2, LEAST = 1, MOST = 140, RANKS = 64 };
 
 struct op {
 	enum kind kind;
-	int n, root, rounds;		/* elements of a block; times that it was started */
+	int n, root, rounds;		/* elements of a block; number of starts */
 	bool in_place, holes;
 	uint64_t lengths;		/* of pieces */
 	int give[RANKS], take[RANKS], at[RANKS];
@@ -99,7 +100,7 @@ static int blocks_out(const struct op *o)
 	       o->kind == GATHERV ? np : o->kind == NEIGHBORS ? 2 : 1;
 }
 
-/* A ring: what goes to the next rank comes from the one before, and the other way round. */
+/* A ring: data for the next rank come from the one before, and the other way round. */
 static int neighbor(int edge)
 {
 	return (me + (edge ? 1 : np - 1)) % np;
@@ -292,7 +293,7 @@ static void shuffle(struct thread *t, int *order, int n)
 	}
 }
 
-/* Some way to wait for it. */
+/* Completes the operation by a random call: wait or test. */
 static void complete(struct thread *t, struct op *o)
 {
 	int flag = 0;
@@ -350,7 +351,7 @@ static void *run(void *arg)
 	for (int r = 0; r < t->rounds; r++) {
 		int k = (int)draw(t, OPS), c = (int)draw(t, COMMS), how = (int)draw(t, 12);
 
-		if (how == 0 && c) {	/* its requests, if there are any, go on */
+		if (how == 0 && c) {	/* requests of the communicator, if there are any, go on */
 			MPI_Comm_free(&t->comms[c]);
 			MPI_Comm_dup(t->comms[0], &t->comms[c]);
 		} else if (how < 4) {

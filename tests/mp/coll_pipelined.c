@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in which nobody waits for everybody, one after the other, without a barrier of the program: who only sends runs
- * ahead of who comes late, and must not write over what that one has not taken. All sizes of lines are mixed, blocking calls and
- * several nonblocking ones under way, and now and then ranks are slow. Every element tells operation and sender.
+ * Collectives that are not synchronizing, one after the other, without a barrier of the program: a rank that only sends runs
+ * ahead of a late rank, and must not overwrite cells that the late rank has not read. All sizes of cells are mixed, blocking
+ * calls and several nonblocking ones under way, and now and then ranks are slow. Every element tells operation and sender.
  *
  *     coll_pipelined [operations [seed]]
  */
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { BCAST, SCATTER, GATHER, REDUCE, SCAN, EXSCAN, ALLGATHER, KINDS };
-#define MOST 600		/* elements of a block: beyond what one request carries inline */
+#define MOST 600		/* elements of a block: more than one request carries inline */
 #define UNDER_WAY 6
 
 static struct operation {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A loop over two collectives makes their plans once, whatever their sizes: the choices (hdl_choose) are counted. */
+/* A loop over two collectives makes their plans once, for all sizes: the choices (hdl_choose) are counted. */
 #include "collectives/internal.h"
 #include "mpi_test.h"
 

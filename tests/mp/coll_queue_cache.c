@@ -5,7 +5,7 @@
  *
  *     coll_queue_cache count             a communicator of ranks that had one before creates no object of the device, and freeing
  *                                        one destroys none (the verbs are counted). Two communicators at a time have two sets of
- *                                        queues, communicators of some of the ranks their own.
+ *                                        queues, communicators of a part of the ranks have separate ones.
  *     coll_queue_cache memory SHCACTL N  a communicator that has offloaded takes at most N KiB of fabric and heap, another one 16
  *     coll_queue_cache mixed             some ranks run the first longer operation before they make a persistent one, the other
  *                                        ranks behind it
@@ -17,14 +17,14 @@
  *     coll_queue_cache other             ranks offer different sets, by what ran on each set last: all ranks begin with a new set
  *     coll_queue_cache other refused the same, and one rank of three does not get the message: that rank reports an error, and
  *                                        no rank waits for it
- *     coll_queue_cache given             when the transport lacks memory, cached queues are destroyed; a rank that was using them
- *                                        goes on without
+ *     coll_queue_cache given             when the transport lacks memory, cached queues are destroyed; a rank that was using such
+ *                                        queues goes on without
  *     coll_queue_cache spares            cached scratch memory takes no communicator's queues (the device has 64
  *                                        MiB: SHCA_RESERVE)
  *     coll_queue_cache many              more communicators at a time than sets are cached
  *     coll_queue_cache random [N] [SEED] N steps: communicators of several groups are made, used and freed while other ones are,
  *                                        with operations outstanding, too; each rank begins the operations of several
- *                                        communicators in an order of its own, and is late at times. All data are checked.
+ *                                        communicators in a random order, and is late at times. All data are checked.
  *
  * HEDDLE_COLL_EXECUTOR forces mailbox or tasks from the first call on.
  */
@@ -211,8 +211,8 @@ static void bounded(const char *shcactl, long most)
 #define SMALL 20			/* operations; more than HEDDLE_COLL_DEPTH allows at a time */
 #define LONGER 100
 
-/* Rank `late` starts its operations later than the other ranks: they can be posted at once there, and wait
- * for that rank elsewhere. */
+/* Rank `late` starts its operations later than the other ranks: rank `late` can post them at once, and the operations of the
+ * other ranks wait for rank `late`. */
 static void mix_one(MPI_Comm comm, int late)
 {
 	int64_t one = 1, many[LONGER], sum[SMALL], sums[LONGER], last = 0;
@@ -242,7 +242,7 @@ static void mix_one(MPI_Comm comm, int late)
 	MPI_Request_free(&start);
 }
 
-/* Several communicators exist at a time: each has slots of its own, and none for longer operations. */
+/* Several communicators exist at a time: each has separate slots, and none for longer operations. */
 static void mix_all(void)
 {
 	MPI_Comm comm[MANY];
@@ -327,7 +327,7 @@ static void try_again(void)
 	refuses = false;
 	before = asked;
 	use_longer(comm);
-	CHECK_EQ(asked, before);	/* as long as the communicator exists, its ranks do not ask for that memory again */
+	CHECK_EQ(asked, before);	/* as long as the communicator exists, the ranks do not ask for that memory again */
 	MPI_Comm_free(&comm);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	use(comm, 1);
@@ -389,7 +389,7 @@ static void offer_others(bool refused)
 
 bool lack_memory(void);			/* verbs_no_memory.c */
 
-/* Rank 1 has completed its part of a collective and calls MPI_Finalize, so its queues of the communicator are gone. The root
+/* Rank 1 has completed its part of a collective and calls MPI_Finalize, so the communicator's queues of rank 1 are gone. The root
  * waits for rank 2, longer than the time after which it checks the members' processes. */
 static void leave_early(MPI_Comm comm, bool persistent)
 {
@@ -482,7 +482,7 @@ struct op {
 static struct used {
 	MPI_Comm comm;			/* MPI_COMM_NULL: none */
 	int size, rank;
-	bool freed;			/* freed while its operations are under way */
+	bool freed;			/* freed while operations are under way */
 	struct op op[OUTSTANDING];
 	int nops, started;
 } used[COMMS];
@@ -635,7 +635,7 @@ static void choose_op(struct op *o, const struct used *u, uint64_t *common)
 	o->coll = (int)(rnd(common) % COLLS);
 	o->n = how < 20 ? 1 + rnd(common) % 6 : how < 28 ? 1 + rnd(common) % 128 : how < 31 ? 1 + rnd(common) % 1024 :
 		1 + rnd(common) % (MOST / 8);
-	/* one number is drawn whatever the size of the group */
+	/* one number is drawn for any size of the group */
 	o->root = (int)(rnd(common) % 65536) % u->size;
 }
 
@@ -714,7 +714,7 @@ static const struct hdl_queues *queues_of(MPI_Comm comm)
 	return cc->queues[0];
 }
 
-/* Runs long operations, whose scratch memory the ranks cache. */
+/* Runs long operations; the ranks cache the scratch memory of these. */
 static void keep_scratch(void)
 {
 	enum { LONG = 8 << 20 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random collectives against a serial reference: every collective of chapter 6 and the neighbor collectives, in every form
- * (blocking, nonblocking, persistent, each with int and large counts), on groups, intercommunicators and topologies, several at
- * a time, with types with holes, in place, with all operations on all types. All ranks draw the same numbers, so that each rank
- * knows its expected result; every byte of a receive buffer is checked.
+ * (blocking, nonblocking, persistent, each with int and large counts), on groups, intercommunicators and topologies, several at a
+ * time, with types with holes, in place, with all operations on all types. All ranks draw the same numbers, so that each rank
+ * knows the expected result; every byte of a receive buffer is checked.
  *
  *     coll_random [batches [seed [only]]]
  *
@@ -38,7 +38,7 @@ static unsigned draw(unsigned below)	/* Returns a random number below `below`, t
 
 #define EDGES 64
 
-/* A communicator, its local and remote group (of an intracommunicator the same), and this process's neighbors. */
+/* A communicator, the local and the remote group (of an intracommunicator the same), and this process's neighbors. */
 struct place {
 	MPI_Comm comm;
 	bool inter, topo;
@@ -160,7 +160,7 @@ static void place_graph(struct place *p, bool distributed)
 	p->topo = true;
 }
 
-/* ---- types whose signature is so many ints ------------------------------------------------------------------------ */
+/* ---- types with a signature of so many ints ---------------------------------------------------------------------- */
 
 #define TYPES 5
 static MPI_Datatype types[TYPES];
@@ -193,7 +193,7 @@ static void make_types(void)
 
 struct list {			/* the arguments of one side: pieces of a send or receive buffer */
 	int n, type;
-	/* by piece: the rank or edge that sends it, the one that receives it, its ints */
+	/* by piece: the rank or edge that sends the piece, the rank or edge that receives the piece, number of ints */
 	int who[PIECES], other[PIECES], len[PIECES];
 	MPI_Aint at[PIECES];		/* bytes */
 	int ci[PIECES], di[PIECES], kind[PIECES];
@@ -240,7 +240,7 @@ static int word(const struct op *o, int who, int other, int i)
 		     (uint64_t)i * 7919);
 }
 
-/* Writes piece k of the list into an image of its buffer. */
+/* Writes piece k of the list into an image of the buffer. */
 static void put(const struct op *o, const struct list *l, int k, char *image)
 {
 	int t = l->kind[k], n = l->len[k], position = 0, *packed = malloc(sizeof(int) * (size_t)(n + 1));
@@ -252,7 +252,7 @@ static void put(const struct op *o, const struct list *l, int k, char *image)
 	free(packed);
 }
 
-/* Gives each piece its place: in a random order if there are displacements, else in the order of the ranks. */
+/* Gives each piece a place: in a random order if there are displacements, else in the order of the ranks. */
 static void lay_out(struct list *l, bool vector, bool own_types)
 {
 	int most = 0;
@@ -396,7 +396,7 @@ static void load_movement(struct op *o)
 			put(o, r, k, o->expect);
 	if (!o->in_place)
 		return;
-	/* in place: the rank's own contribution stands at its place in the receive buffer */
+	/* in place: the rank's own contribution is already in the receive buffer */
 	for (int k = 0; k < r->n; k++) {
 		struct list own = *r;
 		int mine = own_name(o->p, o->p->rank);
@@ -440,8 +440,8 @@ static const struct row {
 
 static const struct {
 	MPI_Op op;
-	int classes;			/* classes of section 6.9.2, and beyond it what other MPIs accept: LETTER, logical
-					 * operations on ADDRESS */
+	int classes;			/* classes of section 6.9.2, and combinations beyond that section that other MPIs accept:
+					 * LETTER, logical operations on ADDRESS */
 } predefined[] = {
 	{ MPI_SUM, INTEGER | REAL | COMPLEX | ADDRESS | LETTER }, { MPI_PROD, INTEGER | REAL | COMPLEX | ADDRESS | LETTER },
 	{ MPI_MAX, INTEGER | REAL | ADDRESS | LETTER }, { MPI_MIN, INTEGER | REAL | ADDRESS | LETTER },
@@ -795,7 +795,7 @@ static void look(const struct op *o)
 			;
 		n = at < n;
 	} else if (is_reduction(o->kind) && o->row >= 0 && rows[o->row].as == AS_PAIR) {
-		/* pairs have holes, whose bytes are undefined */
+		/* pairs have holes with undefined bytes */
 		for (size_t e = 0; e < n / (size_t)o->extent && at == 0; e++) {
 			char a[32], b[32];
 			int pa = 0, pb = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Offload, in the strict sense: all ranks but the last post a nonblocking Allreduce and are stopped (SIGSTOP). The last rank
- * then posts its part, and its Wait returns with the right sum while the others are still stopped. Then they are
- * continued, and theirs return, too. The same for Ireduce and Igather (to the last rank), Ibarrier,
- * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter; and the vector
- * forms, which are mailbox's.
+ * Offload, in the strict sense: all ranks but the last post a nonblocking Allreduce and are stopped (SIGSTOP). The last rank then
+ * posts its part, and MPI_Wait of the last rank returns with the right sum while the other ranks are still stopped. Then they are
+ * continued, and theirs return, too. The same for Ireduce and Igather (to the last rank), Ibarrier, Iallgather, Ialltoall,
+ * Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter; and the vector forms, which are mailbox's.
  *
  *     coll_ranks_stopped          sums of int64, three sizes
  *     coll_ranks_stopped moved    all of these, int64
  *     coll_ranks_stopped pieces	the vector forms
  *     coll_ranks_stopped persistent	all of these by persistent requests
- *     coll_ranks_stopped all      every operation on every type that it is defined on, and sizes up to 64 KiB in turn
+ *     coll_ranks_stopped all      every operation on every type for which the operation is defined, and sizes up to 64 KiB in
+ *                                 turn
  */
 #include <mpi.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static int32_t *pids;
 
 static void die(const char *what)
 {
-	/* The stopped ones must not be left behind, whatever went wrong. */
+	/* The stopped ranks must not be left behind, also after an error. */
 	for (int r = 0; r < all; r++)
 		if (r != me)
 			kill(pids[r], SIGCONT);
@@ -63,12 +63,12 @@ static void others_stopped(void)
 		}
 }
 
-/* ---- what is reduced ---------------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------------------- */
 
 enum { IALLREDUCE, IBARRIER, IBCAST, IREDUCE, IALLGATHER, IALLTOALL, IGATHER, ISCATTER, IREDUCE_SCATTER, WHATS,
        IALLGATHERV = WHATS, IALLTOALLV, IGATHERV, ISCATTERV, ALL_WHATS };
 
-/* Whether a rank has something else for each; whether it gets something of each. */
+/* Whether a rank sends a different block to each rank; whether a rank receives a block of each rank. */
 static bool many_in(int what)
 {
 	return what == IALLTOALL || what == ISCATTER || what == IREDUCE_SCATTER || what == IALLTOALLV || what == ISCATTERV;
@@ -141,7 +141,7 @@ static char *mine, *result, *expected, *scratch;
 static bool persistent;
 static int *lengths, *displs;		/* of vectors */
 
-/* The same request is started again, until it is freed. */
+/* The same request is started again, until freed. */
 #define FORM(Name, name, ...)											\
 	do {													\
 		if (persistent && *req == MPI_REQUEST_NULL)							\
@@ -236,7 +236,7 @@ static void verify(int what, int type, int op, int n)
 	MPI_Type_get_extent(types[type], &lb, &extent);
 	MPI_Type_get_name(types[type], name, &len);
 	for (size_t i = 0; i < (size_t)extent * (size_t)n; i++)
-		/* what lies between the members of a pair is nobody's */
+		/* the bytes between the members of a pair are undefined */
 		if (result[i] != expected[i] && !(type == 18 && (i % 8 == 2 || i % 8 == 3)) &&
 		    !(type >= 15 && i % (size_t)extent >= 12)) {
 			snprintf(why, sizeof(why), "collective %d of %d x %s, operation %d: wrong byte %zu: %d, not %d", what,
@@ -252,7 +252,7 @@ static void one(int what, int type, int op, int n)
 
 	fill(mine, type, me, many_in(what) ? n * all : n);
 	expect(what, type, op, n);
-	/* The queues are there then: what is posted next goes to the device at once. */
+	/* The queues are connected from here on: the next operation goes to the device at once. */
 	post(what, type, op, n, &req);
 	MPI_Wait(&req, MPI_STATUS_IGNORE);
 	verify(what, type, op, n);
@@ -337,7 +337,7 @@ int main(int argc, char **argv)
 				one(what, 0, 0, sizes[s]);
 	else
 		for (int what = 0; what < (persistent ? ALL_WHATS : argc > 1 ? WHATS : IREDUCE); what++)
-			/* what is reduced without extensions ends at 128 elements */
+			/* reductions without extensions of the device end at 128 elements */
 			for (int s = 0; s < (argc > 1 && !persistent && (many_out(what) || what == ISCATTER) ? 4 : 3); s++)
 				one(what, 0, 0, sizes[s]);
 	if (!me)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Offload: the last rank completes while all others are stopped. Run in the build directory.
+# Offload: the last rank completes while all other ranks are stopped. Run in the build directory.
 . "$(dirname "$0")/coll_lib.sh"
 
 for n in 2 4 6; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of floating-point numbers, whose bits depend on the order of the operands: the same call on the same communicator
- * gives the same bits each time, from the first on, whenever the ranks come and whatever else runs.
+ * Reductions of floating-point numbers, with bits that depend on the order of the operands: the same call on the same
+ * communicator gives the same bits each time, from the first on, independent of the ranks' timing and of other operations.
  *
  *     coll_reduce_order [fixed | sides]
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The same call gives the same bits each time: long reductions of floating-point numbers whose sum depends on the order, as a
- * communicator's first collectives and as later ones, in place and not. And who has done its part of one may free the
- * communicator, however late another rank is.
+ * The same call gives the same bits each time: long reductions of floating-point numbers with a sum that depends on the order, as
+ * a communicator's first collectives and as later ones, in place and not. And a rank that has completed its part may free the
+ * communicator, even if another rank is late.
  */
 #include <math.h>
 #include <mpi.h>
@@ -99,7 +99,8 @@ static void leave(int coll, int n)
 	}
 }
 
-/* All elements are alike, of which the operation takes one side's: so are all of the result, whoever has computed which. */
+/* All elements of an input are equal, and the operation returns one side's element: so all elements of the result must be equal,
+ * on whichever rank each was computed. */
 static void alike(int coll, MPI_Op which, double of_one, double of_others)
 {
 	int n = colls[coll].block ? MOST : MOST * all, got;

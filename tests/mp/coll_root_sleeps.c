@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A root sleeps until a rank that is late has taken what it sends: nothing else wakes it, and no timer does (those
- * that would look at other processes now and then are wrapped away). The late rank does nothing more until the root
- * has left. Executor tasks, or any.
+ * A root sleeps until a late rank has read the root's data: no other event and no timer wakes the root (timers that check other
+ * processes now and then are wrapped away). The late rank does nothing more until the root has returned. Executor tasks, or any.
  *
  *     coll_root_sleeps FILE		see survivors.h
  */
@@ -28,7 +27,7 @@ uint64_t __wrap_hdl_peers_look(void *tp, uint64_t now)
 
 static int me, all;
 
-/* Of each pair both ways, so that no connection is under way, whose timers would wake a rank. */
+/* Sends both ways between each pair, so that no connection is under way: timers of a connection would wake a rank. */
 static void connect_all(void)
 {
 	for (int i = 0; i < 300; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions in parts (collectives/single_copy/reduce.c), several under way at a time: more than can leave something behind. So
- * of one operation a rank leaves its input, its part of the result, both or neither, another one something else; and what is too
- * long is left by nobody. The input is the user's again, and overwritten, as soon as a rank has completed the operation; the
- * others may not have begun.
+ * Reductions in parts (collectives/single_copy/reduce.c), several under way at a time: more than can be staged. So in one
+ * operation a rank stages its input, its part of the result, both or neither, and another rank something else; buffers above the
+ * limit are never staged. The input is overwritten as soon as a rank has completed the operation, perhaps before the other ranks
+ * have begun.
  *
  *     coll_sc_reduce ROUNDS SEED
  */
@@ -34,7 +34,8 @@ static unsigned draw(unsigned below)
 	return (unsigned)(state >> 33) % below;
 }
 
-/* This rank now and then does nothing for a while: others wait for it, or go on and reuse what it has not read. */
+/* Now and then this rank does nothing for a while: other ranks wait for this one, or go on and reuse memory that this rank has
+ * not read. */
 static void pause_once_in(unsigned n)
 {
 	static uint64_t own;

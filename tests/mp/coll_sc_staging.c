@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Staging of single-copy collectives (collectives/single_copy/staging.c): a rank whose buffer only others read (the input of a
- * Reduce, the root's of a Bcast or Scatter, the result that the next rank of a Scan reads) copies the buffer and completes. The
- * tests read the staged copy late: when the communicator has been freed, while the rank that staged is in MPI_Finalize, or
- * never, since the reader has died. Without staging a test hangs: the rank waits for the reader, and the reader for a message of
- * that rank. Three ranks, executor mailbox.
+ * Staging of single-copy collectives (collectives/single_copy/staging.c): a rank with a buffer that only other ranks read (the
+ * input of a Reduce, the root's buffer of a Bcast or Scatter, the result that the next rank of a Scan reads) copies the buffer
+ * and completes. The tests read the staged copy late: when the communicator has been freed, while the rank that staged is in
+ * MPI_Finalize, or never, since the reader has died. Without staging a test hangs: the rank waits for the reader, and the reader
+ * for a message of that rank. Three ranks, executor mailbox.
  *
- *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader calls it
+ *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader makes the call
  *     coll_sc_staging stream ROUNDS	collectives follow each other, one rank late in each: no staged copy is overwritten early
  *     coll_sc_staging killed FILE	the reader, rank 0, is killed (heddlerun --on-death=continue; FILE:
  *					see survivors.h)
  *     coll_sc_staging gone FILE	the reader is killed while the survivors are in MPI_Finalize
- *     coll_sc_staging many COMMS	a root is ahead on many communicators: the memory of its staged copies is bounded
+ *     coll_sc_staging many COMMS	a root is ahead on many communicators: the memory of the staged copies is bounded
  *     coll_sc_staging stopped		the reader is stopped until the other ranks are in MPI_Finalize
  */
 #include <stdint.h>
@@ -75,7 +75,7 @@ static void check(int kind, int root, int n, int round)
 			fail("a result is wrong");
 }
 
-/* Returns a communicator whose queues are connected: it has run each kind of collective once. */
+/* Returns a communicator with connected queues: each kind of collective has run once. */
 static MPI_Comm make(void)
 {
 	MPI_Comm comm;

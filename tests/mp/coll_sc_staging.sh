@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Staging: a rank whose buffer is only read (the input of a Reduce, a Scan's result for the next rank) completes before its readers have
+# Staging: a rank with a buffer that is only read (the input of a Reduce, a Scan's result for the next rank) completes before its
+# readers have
 # read. Run in the build directory.
 . "$(dirname "$0")/coll_lib.sh"
 

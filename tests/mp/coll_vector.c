@@ -24,7 +24,7 @@ static const int lengths[] = { 0, 1, 7, 8, 48, 49, 1000, 1023, 1024, 1025, 1072,
 #define LONGEST 70000
 
 static uint64_t seed;
-static bool in_a_row;		/* blocking operations, of one kind for a while, most of whose blocks fit a cell */
+static bool in_a_row;		/* blocking operations, of one kind for a while, with most blocks fitting a cell */
 
 /* Returns the length of rank `from`'s block for rank `to` in operation n: often 0, mostly short. */
 static int length_of(int n, int from, int to)

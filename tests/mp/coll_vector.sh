@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# v-collectives, of whose lengths no rank knows all: blocks in cells, by messages, and both in one operation. Run in the build directory.
+# v-collectives, with lengths that no rank knows completely: blocks in cells, by messages, and both in one operation. Run in the build
+# directory.
 . "$(dirname "$0")/coll_lib.sh"
 
 for n in 2 5; do

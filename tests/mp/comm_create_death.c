@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies, and the others but rank 0 call MPI_Comm_create_from_group with the group of all, which rank 0, whom they
- * wait for, will not do before they have failed: nothing is there that could be revoked, so each finds out for itself,
- * whether it comes to know of the death in the constructor (the first call) or knew before (the second). To be run with
- * heddlerun --on-death=continue.
+ * A rank dies, and the survivors but rank 0 call MPI_Comm_create_from_group with the group of all ranks. They wait for rank 0,
+ * which calls only after they have failed: there is no communicator to revoke, so each rank detects the death by itself, in the
+ * constructor (the first call) or before (the second). Must run under heddlerun --on-death=continue.
  *
  *     comm_create_death DEAD FILE
  *

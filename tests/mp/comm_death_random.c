@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies at a random moment while communicators are made, in all ways in turn, and collectives and messages run on them:
- * every survivor's next call ends with MPI_ERR_PROC_ABORTED, also if those that it waits for live, but have failed elsewhere and
- * will not come; then the survivors make a communicator of their own. To be run with heddlerun --on-death=continue.
+ * A rank dies at a random moment while communicators are created, in every way that MPI has, and collectives and messages run on
+ * them. Every survivor gets MPI_ERR_PROC_ABORTED from a call, even if the ranks for which that call waits live, but have had the
+ * error in another call and will not enter this one. Then the survivors create a communicator of their own. Must run under
+ * heddlerun --on-death=continue.
  *
  *     comm_death_random DEAD MICROSECONDS SEED FILE
  *
- * MICROSECONDS: when it dies. SEED: of the order of the calls, the same on all ranks; an odd one: threads are allowed. FILE: see
- * survivors.h. Each survivor prints a line.
+ * MICROSECONDS: delay of the death. SEED: order of the calls, the same on all ranks; an odd seed initializes MPI_THREAD_MULTIPLE.
+ * FILE: see survivors.h. Each survivor prints a line.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -20,11 +21,12 @@ static const char *const names[WAYS] = { "MPI_Barrier", "MPI_Allreduce", "MPI_Se
 					 "MPI_Comm_create_from_group", "MPI_Cart_create", "MPI_Dist_graph_create_adjacent",
 					 "MPI_Intercomm_create" };
 static int me, all, dead;
-static int single;		/* the only rank of a group that has not got the dead one: there is nobody whom it has to tell */
-static MPI_Comm base, part;	/* all ranks; this one's part of them: single, or the others */
-static MPI_Comm leaders;	/* of the parts, and nobody else: mostly without the dead one */
+static int single;		/* only member of a group without the dead rank: this rank has no peer to send a failure notice
+				 * to */
+static MPI_Comm base, part;	/* all ranks; this rank's part of `base`: `single` alone, or all ranks but `single` */
+static MPI_Comm leaders;	/* the two leaders of the parts, mostly without the dead rank */
 
-/* The same number on all ranks. */
+/* Draws the next number below `below`. All ranks draw the same numbers from the same seed. */
 static unsigned draw(uint64_t *seed, unsigned below)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -36,7 +38,7 @@ static int quiet(MPI_Comm comm)
 	return MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
-/* A dup of it, a collective on that, and nothing is left. */
+/* Runs one Allreduce on the new communicator, if there is one, and frees the communicator. Returns the first error. */
 static int use(int rc, MPI_Comm *made)
 {
 	int one = 1, sum;
@@ -77,7 +79,7 @@ static int call(int way, int round)
 		return MPI_Barrier(base);
 	case ALLREDUCE:
 		return MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, base);
-	case MESSAGE:	/* by which nobody but this one rank comes to know, who then leaves the others alone */
+	case MESSAGE:	/* only `friend` gets the error, and from then on enters no call with the other ranks */
 		if (me != dead && me != friend)
 			return MPI_SUCCESS;
 		friend = me == dead ? friend : dead;
@@ -89,7 +91,7 @@ static int call(int way, int round)
 		rc = MPI_Comm_idup(base, &made, &request);
 		rc = rc ? rc : MPI_Wait(&request, MPI_STATUS_IGNORE);
 		break;
-	case SPLIT:	/* a new one without the dead would not fail where only a few of its members have got it */
+	case SPLIT:	/* the part without the dead rank must not survive at only some of its members */
 		rc = MPI_Comm_split(base, me == single, me, &made);
 		break;
 	case CREATE: case CREATE_GROUP:
@@ -97,7 +99,7 @@ static int call(int way, int round)
 		rc = way == CREATE ? MPI_Comm_create(base, group, &made) : MPI_Comm_create_group(base, group, round, &made);
 		MPI_Group_free(&group);
 		break;
-	case FROM_GROUP:	/* no communicator brings its members together: each finds out for itself who has died */
+	case FROM_GROUP:	/* the members have no communicator in common: each detects the death by itself */
 		MPI_Comm_group(base, &group);
 		rc = MPI_Comm_create_from_group(group, "comm_death_random", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
 		MPI_Group_free(&group);
@@ -149,7 +151,7 @@ int main(int argc, char **argv)
 	int *met, way = 0, rc = 0, round = 0, provided;
 	uint64_t seed;
 
-	/* threads may agree on several at a time, and so an agreement has more rounds than one */
+	/* with MPI_THREAD_MULTIPLE several context-id agreements may run at a time, so one agreement may take several rounds */
 	MPI_Init_thread(&argc, &argv, argc > 3 && strtoull(argv[3], NULL, 0) % 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
 			&provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);

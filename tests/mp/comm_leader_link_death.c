@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies while its group makes an intercommunicator with another group; the leaders reach each other by a communicator
- * without that rank. One leader fails elsewhere, and does not call the constructor before the other ranks have got their error:
- * neither the group of the dead rank waits for the leader of the other group, nor that group for the one whose death it cannot
- * see. Run with heddlerun --on-death=continue.
+ * A rank dies while a group of that rank and another group create an intercommunicator; the leaders reach each other by a
+ * communicator without that rank. One leader fails elsewhere, and does not call the constructor before the other ranks have got
+ * their error: neither the group of the dead rank waits for the leader of the other group, nor that group for the dead rank,
+ * which that group cannot see. Run with heddlerun --on-death=continue.
  *
  *     comm_leader_link_death CASE LATER     4 ranks, of which the last one dies
  *
  * CASE: lost: rank 0, of the group without the dead rank, does not call. waits: the same, and the rank dies in the constructor,
- * when its part is done; alone: rank 0 has had no error either. whole: ranks 1 and 2 do not call, and rank 0 waits for rank 1;
- * early: it does so before they get the error. LATER: comes: the absent ranks call when the other ranks have got the error, with
- * the same tag, and get it, too; stays: they never call. In the end the leaders make an intercommunicator of themselves: after
+ * after its part; alone: rank 0 has had no error either. whole: ranks 1 and 2 do not call, and rank 0 waits for rank 1; early:
+ * rank 0 does so before they get the error. LATER: comes: the absent ranks call when the other ranks have got the error, with the
+ * same tag, and get the error, too; stays: they never call. In the end the leaders make an intercommunicator of themselves: after
  * "comes" with the same tag.
  *
  *     comm_leader_link_death accept|connect
  *
- * A member of the communicator dies while its root waits at its port, to which no process connects, or at the port of a process
+ * A member of the communicator dies while the root waits at a port, to which no process connects, or at the port of a process
  * that does not accept. Each survivor prints a line.
  */
 #include <stdio.h>
@@ -66,7 +66,7 @@ static int *counters(void)
 	return met;
 }
 
-/* Waits until rank 0 is in the constructor, and its messages are here, unexpected. */
+/* Waits until rank 0 is in the constructor, and the messages of rank 0 are here, unexpected. */
 static void linger(const int *first)
 {
 	int flag;
@@ -101,8 +101,8 @@ static void begin(bool comes, bool asks, bool dies_inside, int *first)
 		must_be_told("a message from the dead", MPI_Recv(&got, 1, MPI_INT, DEAD, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
 }
 
-/* An intercommunicator of two groups of one rank. Rank 0 calls first, and its messages stay unexpected for a while: both ranks
- * know of the death, so rank 0 waits. */
+/* An intercommunicator of two groups of one rank. Rank 0 calls first, and the messages of rank 0 stay unexpected for a while:
+ * both ranks know of the death, so rank 0 waits. */
 static void go_on(int tag, int *first)
 {
 	MPI_Comm inter, merged;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank has no memory for its part of a collective and lives, on another host than some: the communicator is lost, for
- * it and for the others, and the rank is dead for nobody. MPI_Comm_create_from_group with all makes a communicator that
- * works (--wrap=hdl_irecv).
+ * A rank has no memory for its part of a collective and lives, on another host than some: the communicator is revoked at all
+ * ranks, and no rank takes that rank for dead. MPI_Comm_create_from_group with all makes a communicator that works
+ * (--wrap=hdl_irecv).
  *
  *     comm_no_memory RANK
  */

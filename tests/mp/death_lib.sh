@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# For the tests in which a rank dies and the others go on (survivors.h): to be sourced. Run in the build directory.
+# For the tests in which a rank dies and the survivors go on (survivors.h): to be sourced. Run in the build directory.
 set -u
 run=./heddlerun
 fails=0
@@ -7,8 +7,8 @@ tmp=$(mktemp -d) || exit 1
 count=$tmp/count	# the survivors' file, new for each job
 trap 'rm -rf "$tmp"' EXIT
 
-# one_dies RANKS DEAD LABEL OPTION... PROGRAM ARGUMENT...: every survivor says that it was told, the dead rank is named, and no other one, nor
-# what is no rank.
+# one_dies RANKS DEAD LABEL OPTION... PROGRAM ARGUMENT...: every survivor reports the error; the dead rank is named, and neither another
+# rank nor an invalid one.
 one_dies() {
 	ranks=$1 dead=$2 label=$3; shift 3
 	rm -f "$count"

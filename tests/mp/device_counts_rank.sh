@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# device_counts_rank.sh DIRECTORY BUILD PROGRAM ARGUMENT...: a rank. Rank 0 first puts a stranger into the job's fabric, who stays until all ranks
-# have left it; then the device's counters, which go to DIRECTORY/totals, are those of all queues of the job, which are gone by now.
+# device_counts_rank.sh DIRECTORY BUILD PROGRAM ARGUMENT...: a rank. Rank 0 first starts another program in the job's fabric, which
+# stays until all ranks have left the fabric; then the device's counters, which go to DIRECTORY/totals, are those of all queues of the
+# job, which are gone by now.
 dir=$1 build=$2
 shift 2
 [ "$PMIX_RANK" = 0 ] || exec "$@"

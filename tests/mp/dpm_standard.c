@@ -27,7 +27,7 @@ static MPI_Comm spawn(const char *what, int n, MPI_Info info, int root, MPI_Comm
 	return inter;
 }
 
-/* The children's count of what is wrong, and the end of the communicator. */
+/* Receives the children's count of errors, and disconnects the communicator. */
 static void part(MPI_Comm *inter)
 {
 	int sum = 0, zero = 0;
@@ -42,7 +42,7 @@ static void part(MPI_Comm *inter)
 	IS(*inter == MPI_COMM_NULL, 1);
 }
 
-/* What arguments may be rubbish on ranks that are not the root (section 11.8.2). */
+/* Arguments that may have any value on ranks other than the root (section 11.8.2). */
 static void insignificant(void)
 {
 	char child[] = "child", what[] = "insignificant", *argv[] = {child, dir, what, NULL};
@@ -152,7 +152,7 @@ static void both_sides_child(void)
 	IS(again == MPI_COMM_NULL, 1);
 }
 
-/* What main gets: nothing, empty words, words with blanks and quotes. */
+/* Arguments of the children's main: none, empty words, words with blanks and quotes. */
 static const char *const words[] = {"",          " ",  "a b", "\"quoted'", "*",        "$HOME", "\\",
 				    "new\nline", "-n", "--",  "k=v",       "\xc3\xa4", "#",     ""};
 enum { N_WORDS = sizeof(words) / sizeof(words[0]) };
@@ -238,7 +238,7 @@ static void multiple_child(void)
 	part(&parent);
 }
 
-/* Section 11.8.2: what cannot be spawned. */
+/* Section 11.8.2: commands that cannot be spawned. */
 static void refused(void)
 {
 	MPI_Comm inter = MPI_COMM_WORLD;
@@ -288,7 +288,7 @@ static void info_keys(void)
 
 	snprintf(text, sizeof(text), "/no/such/one:%.*s", (int)(base - 1 - self), self);
 	snprintf(bare, sizeof(bare), "%s", base);
-	/* by its name in a path, in another directory */
+	/* by the name within a path, in another directory */
 	info = info_of("path", text);
 	MPI_Info_set(info, "wdir", dir);
 	WORKS(MPI_Comm_spawn(bare, argv, 1, info, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
@@ -492,7 +492,7 @@ static void ports(void)
 		FAILS(MPI_Lookup_name("a", MPI_INFO_NULL, other), MPI_ERR_NAME);
 		WORKS(MPI_Unpublish_name(name, MPI_INFO_NULL, port));
 	}
-	/* rank 0 accepts each other rank in turn, then all of them as one communicator, whose root is not rank 0; twice */
+	/* rank 0 accepts each other rank in turn, then all of them as one communicator with a root other than rank 0; twice */
 	MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
 	MPI_Comm_split(MPI_COMM_WORLD, !me, me, &half);
 	for (int round = 0; round < 2 && np > 1; round++) {
@@ -511,7 +511,7 @@ static void ports(void)
 			else
 				MPI_Comm_disconnect(&comm);
 		}
-		int root = np - 2; /* of the others */
+		int root = np - 2; /* of the ranks but rank 0 */
 		if (!me)
 			WORKS(MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &comm));
 		else
@@ -534,7 +534,7 @@ static void ports(void)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* MPI_Comm_disconnect: what was sent arrives, long and short; communicators that must not be disconnected. */
+/* MPI_Comm_disconnect: messages sent before arrive, long and short; communicators that must not be disconnected. */
 static void disconnects(void)
 {
 	MPI_Comm inter = spawn("disconnects", 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD), null = MPI_COMM_NULL,
@@ -556,7 +556,7 @@ static void disconnects(void)
 	FAILS(MPI_Comm_disconnect(&self_comm), MPI_ERR_COMM);
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-	/* a communicator of one job: its disconnecting is its freeing */
+	/* a communicator of one job: to disconnect is to free */
 	MPI_Comm dup;
 	MPI_Comm_dup(MPI_COMM_WORLD, &dup);
 	WORKS(MPI_Comm_disconnect(&dup));

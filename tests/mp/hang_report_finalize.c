@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank is asked what it waits for while it goes through MPI_Finalize: who asks wakes the transport, which must not be gone by
- * then. What the launcher's event would call on PMIx's thread is called by a thread of this program, and is made slow
- * (--wrap=hdl_tp_wake). To be run with heddlerun.
+ * A hang report is asked for while the rank goes through MPI_Finalize: the asking thread wakes the transport, which must still
+ * exist. A thread of this program calls the handler that the launcher's event would call on PMIx's thread, and the wake-up is
+ * made slow (--wrap=hdl_tp_wake). Must run under heddlerun.
  */
 #include <mpi.h>
 #include <pmix.h>

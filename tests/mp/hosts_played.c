@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several hosts played on one machine: linked with --wrap=PMIx_Get, a program hears from its PMIx server that rank r is on host
- * HOSTS[r], a list of numbers "0,0,1,1". What leads from one host to another is the software HCA's device all the same, under
- * the name that HEDDLE_DEVICE must give. Without HOSTS nothing is changed.
+ * Several hosts played on one machine: linked with --wrap=PMIx_Get, PMIx_Get returns that rank r is on host HOSTS[r], a list of
+ * numbers "0,0,1,1". The software HCA still connects the simulated hosts, under the name that HEDDLE_DEVICE must give. Without
+ * HOSTS nothing is changed.
  *
- * With UNTOLD the launcher is one that does not tell which ranks have ended, and asks nothing either
+ * With UNTOLD the launcher is one that does not report ended ranks, and asks for no hang report either
  * (--wrap=PMIx_Register_event_handler).
  */
 #include <pmix.h>

@@ -154,7 +154,7 @@ static void test_beyond(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- representations whose extents are not known ----------------------------------------------------------------- */
+/* ---- representations with unknown extents ------------------------------------------------------------------------- */
 
 static int extent_code, extent_bytes;
 
@@ -435,7 +435,7 @@ static void test_close(void)
 	meet(sync_comm);
 	FAILS(MPI_File_close(&f), MPI_ERR_NO_SUCH_FILE);
 	CHECK(f == MPI_FILE_NULL);
-	/* the error's text names what can be done about it */
+	/* the error's text names a remedy */
 	if (!me) {
 		char text[MPI_MAX_ERROR_STRING];
 		int len, code = MPI_File_delete(path, MPI_INFO_NULL);

@@ -15,7 +15,7 @@
 
 static char path[512], dir[400];
 static int failing;			/* errno of the calls below; 0: they work */
-static int interrupted;			/* every second call is interrupted; the others move at most 7 bytes */
+static int interrupted;			/* every second call is interrupted; the remaining ones move at most 7 bytes */
 
 #define INTERPOSED		__attribute__((visibility("default")))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file system without space: accesses fail with MPI_ERR_NO_SPACE at the ranks whose data have none, what was written before is
- * there, and the file can be written when there is space again. Any number of ranks.
+ * A file system without space: accesses fail with MPI_ERR_NO_SPACE at the ranks whose data have none, earlier data stay in the
+ * file, and the file can be written when there is space again. Any number of ranks.
  *
  *     io_full DIRECTORY            of a small file system that no other process uses
  *     io_full DIRECTORY readonly   of one that is mounted read-only, with a file io_full in it
@@ -162,7 +162,7 @@ static void test_two_phases(int form)
 	WORKS(MPI_File_close(&f));
 }
 
-/* Many short runs of each rank by itself: no rank gets a signal, and what the other ranks write between the runs is there. */
+/* Many short runs of each rank by itself: no rank gets a signal, and the data of the other ranks between the runs is there. */
 static void test_runs(int form)
 {
 	static char v[2][BLOCK];
@@ -187,7 +187,8 @@ static void test_runs(int form)
 	WORKS(MPI_File_close(&f));
 }
 
-/* Each rank writes a block of its own by itself: the ranks without space have the error, and the data of the others is there. */
+/* Each rank writes one block by an independent access: the ranks without space have the error, and the data of the others is
+ * there. */
 static void test_own_blocks(int form)
 {
 	static char v[BLOCK];

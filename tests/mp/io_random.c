@@ -33,7 +33,7 @@ static int unit_of(uint64_t seed)
 	return 1 << mix(seed) % 4;
 }
 
-/* The part of rank r of a tiling; the same for all ranks but for what they own. */
+/* The part of rank r of a tiling; the same for all ranks but for the owned blocks. */
 static struct view view_part(uint64_t seed, int r, int ranks, int unit)
 {
 	uint64_t s = seed;
@@ -243,7 +243,7 @@ static void transfer(MPI_File f, int form, int writes, MPI_Offset offset, const 
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/* What one rank writes in a round; every rank knows it of each. */
+/* The data that one rank writes in a round; every rank has these of all ranks. */
 struct part {
 	struct view v;
 	uint64_t seed;

@@ -268,7 +268,7 @@ static void test_shared(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* In the order of ranks, whatever each has. */
+/* Ordered accesses of different lengths: in the order of ranks. */
 static void test_ordered(void)
 {
 	MPI_File f = open_file(MPI_MODE_RDWR);

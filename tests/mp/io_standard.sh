@@ -25,7 +25,7 @@ timeout -k 5 240 $run -n 2 -x IO_STANDARD_JOB=0 tests/mp/io_standard_beside "$tm
 other=$!
 try "jobs" 2 -x IO_STANDARD_JOB=1 tests/mp/io_standard_beside "$tmp"
 wait $other || { echo "FAILED: the other job"; tail -n 8 "$tmp/other"; fails=$((fails + 1)); }
-# Another user: what root may, and others may not.
+# Another user: accesses that root may make, and other users may not.
 if [ "$(id -u)" = 0 ]; then
 	mkdir "$tmp/nobody" && chmod 711 "$tmp" && chown nobody "$tmp/nobody"
 	if setpriv --reuid=nobody --clear-groups true 2>/dev/null; then

@@ -5,7 +5,8 @@
  */
 #include "io_standard_kinds.h"
 
-/* Two kinds follow each other, of which neither knows what the other has: pointers and data. */
+/* A write by each kind of access, then a read by each kind: the data, and the positions of the individual and of the shared
+ * pointer. */
 static void every_kind(void)
 {
 	MPI_File f;
@@ -95,7 +96,8 @@ static void requests(void)
 	WORKS(MPI_File_close(&g));
 }
 
-/* Section 14.4.4: what goes by the shared pointer is somewhere, once; ordered accesses are in the order of ranks. */
+/* Section 14.4.4: data written by the shared pointer is in the file once, at any place; ordered accesses are in the order of
+ * ranks. */
 static void shared(void)
 {
 	enum { EACH = 30 };
@@ -326,7 +328,7 @@ static void atomic(void)
 				}
 			all_here();
 		}
-	/* sequential consistency of two ranks: what is written is there when a message says so */
+	/* sequential consistency of two ranks: written data can be read after a message from the writer */
 	if (np > 1) {
 		int token = 0;
 
@@ -399,7 +401,7 @@ static void sync_barrier_sync(void)
 	}
 }
 
-/* Offsets of more than 2^31 and 2^32 bytes in a sparse file; a filetype whose extent is that large. */
+/* Offsets of more than 2^31 and 2^32 bytes in a sparse file; a filetype with such an extent. */
 static void far(void)
 {
 	MPI_File f;

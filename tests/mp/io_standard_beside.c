@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What may come across a file's way: special files, descriptors that are closed or run out, hints without sense, threads, stopped
- * ranks. io_standard.h
+ * Disturbances: special files, descriptors that are closed or run out, hints without sense, threads, stopped ranks. io_standard.h
  */
 #define _GNU_SOURCE
 #include "io_standard_kinds.h"
@@ -79,7 +78,7 @@ static void hints(void)
 		}
 }
 
-/* Directories, pipes and devices: an error or the file that it is, and no rank waits for ever. */
+/* Directories, pipes and devices: an error or access to the special file, and no rank waits for ever. */
 static void special_files(void)
 {
 	static const int access[] = {MPI_MODE_RDONLY, MPI_MODE_WRONLY, MPI_MODE_RDWR};
@@ -133,7 +132,7 @@ static int open_descriptors(void)
 	return n;
 }
 
-/* Descriptors that run out on one rank: all ranks are told, and what failed leaves none behind. */
+/* Descriptors that run out on one rank: all ranks get the error, and the failed call leaks no descriptor. */
 static void limit_descriptors(void)
 {
 	enum { MAX = 40 };
@@ -170,7 +169,7 @@ static void limit_descriptors(void)
 	IS(open_descriptors(), before);
 }
 
-/* RLIMIT_FSIZE on one rank, SIGXFSZ ignored: an error, and what lies below the limit can be written. */
+/* RLIMIT_FSIZE on one rank, SIGXFSZ ignored: an error, and the part below the limit can be written. */
 static void limit_size(void)
 {
 	MPI_File f;
@@ -280,7 +279,7 @@ static void threads(void)
 		pthread_join(t[i], NULL);
 }
 
-/* A rank that is stopped in the midst of accesses: the others wait, and nothing is lost. */
+/* A rank that is stopped in the midst of accesses: the other ranks wait, and nothing is lost. */
 static void stopped(void)
 {
 	MPI_File f;
@@ -314,7 +313,7 @@ static void stopped(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* The file's name is gone, or another file's, while it is open. */
+/* The file's name is gone, or another file's, while the file is open. */
 static void renamed(void)
 {
 	MPI_File f;

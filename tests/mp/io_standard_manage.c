@@ -15,7 +15,8 @@ static int class_of_open(const char *p, int amode)
 	return class_of(rc);
 }
 
-/* Each amode that may be, with a file there and without one: whether it is opened, made, kept, and the amode that is told. */
+/* Each valid amode, with an existing file and without: whether the file is opened, created, kept, and the amode that
+ * MPI_File_get_amode returns. */
 static void amodes(void)
 {
 	static const int access[] = {MPI_MODE_RDONLY, MPI_MODE_WRONLY, MPI_MODE_RDWR};
@@ -125,7 +126,7 @@ static void names(void)
 	IS(size_of(f), 1);
 	WORKS(MPI_File_close(&f));
 	IS(chdir("/"), 0);
-	/* a prefix that is not a file system's name belongs to the name; an absolute name may have it behind it */
+	/* a prefix that is not a file system's name belongs to the name; an absolute name may follow such a prefix */
 	snprintf(at, sizeof(at), "%s/a:b", dir);
 	f = opened(MPI_COMM_WORLD, at, RW | MPI_MODE_DELETE_ON_CLOSE);
 	IS(exists(at), 1);
@@ -176,7 +177,7 @@ static void communicators(void)
 	IS(size_of(f), size);
 	WORKS(MPI_File_close(&f));
 
-	/* each process its own file, and all of them one file by a handle each */
+	/* each process opens a separate file, and all of them one file by a handle each */
 	snprintf(path, sizeof(path), "%s/alone%d", dir, me);
 	unlink(path);
 	f = opened(MPI_COMM_SELF, path, RW | MPI_MODE_EXCL | MPI_MODE_DELETE_ON_CLOSE);
@@ -197,7 +198,7 @@ static void communicators(void)
 	WORKS(MPI_File_close(&f));
 	all_here();
 
-	/* the same communicator, while files are open on it: its messages are not the files' */
+	/* the same communicator, while files are open on it: messages of the communicator are not the files' */
 	f = opened(MPI_COMM_WORLD, path, RW);
 	g = opened(MPI_COMM_WORLD, path, RW);
 	int sum, one = 1;
@@ -311,7 +312,7 @@ static void infos(void)
 	TRUE_THAT(n >= 0);
 	if (has_key(used, "cb_buffer_size", value, sizeof(value)))
 		IS(atoi(value), 65536);
-	/* what is returned is the caller's, a new one at each call */
+	/* the returned info belongs to the caller, a new one at each call */
 	MPI_Info_set(used, "cb_buffer_size", "3");
 	MPI_Info_free(&used);
 	WORKS(MPI_File_get_info(f, &used));
@@ -337,7 +338,7 @@ static void infos(void)
 	MPI_Info_free(&info);
 }
 
-/* Every call with MPI_FILE_NULL: MPI_ERR_FILE, and its error goes to the handler of MPI_FILE_NULL. */
+/* Every call with MPI_FILE_NULL: MPI_ERR_FILE, which goes to the handler of MPI_FILE_NULL. */
 static void null_handles(void)
 {
 	MPI_File f = MPI_FILE_NULL;
@@ -452,7 +453,7 @@ static void arguments(void)
 	FAILS(MPI_File_set_view(f, 0, MPI_BYTE, MPI_DATATYPE_NULL, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
 	/* a filetype that is no whole number of etypes */
 	FAILS_OR(MPI_File_set_view(f, 0, MPI_INT, MPI_SHORT, "native", MPI_INFO_NULL), MPI_ERR_TYPE, MPI_ERR_ARG);
-	/* the file is as it was */
+	/* the file is unchanged */
 	WORKS(MPI_File_write_at_all(f, me, "abcdefghijklmnop", 1, MPI_BYTE, &st));
 	IS(count_of(&st, MPI_BYTE), 1);
 	IS(size_of(f), np);
@@ -531,7 +532,7 @@ static void handlers(void)
 	if (!rc)
 		MPI_Wait(&r, &st);
 	IS(n_called, 1);
-	/* a file opened after the default was set has that one; one that is open keeps its own */
+	/* a file opened after the default was set has the new default; an open file keeps the old one */
 	WORKS(MPI_File_set_errhandler(MPI_FILE_NULL, two));
 	g = opened(MPI_COMM_WORLD, path, RW);
 	extra_seen = n_called = 0;
@@ -552,7 +553,7 @@ static void handlers(void)
 	IS(extra_seen, 5);
 	WORKS(MPI_File_call_errhandler(MPI_FILE_NULL, MPI_ERR_IO));
 	IS(extra_seen, 6);
-	/* a freed handler lives while a file has it */
+	/* a freed handler lives while a file uses the handler */
 	MPI_Errhandler_free(&two);
 	WORKS(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
 	FAILS(MPI_File_read_at(g, 0, b, -1, MPI_BYTE, &st), MPI_ERR_COUNT);
@@ -567,7 +568,7 @@ static void handlers(void)
 	TRUE_THAT(MPI_File_set_errhandler(f, MPI_ERRHANDLER_NULL) != MPI_SUCCESS);
 	WORKS(MPI_File_close(&f));
 	MPI_Errhandler_free(&h);
-	/* every error class of files has a text of its own */
+	/* every error class of files has a distinct text */
 	static const int classes[] = {MPI_ERR_FILE,
 				      MPI_ERR_NOT_SAME,
 				      MPI_ERR_AMODE,
@@ -649,7 +650,7 @@ static void sequential(void)
 	IS(back[3 * np], 'y');
 }
 
-/* MPI_MODE_APPEND moves the pointers when the file is opened, and not what is written later. */
+/* MPI_MODE_APPEND moves the pointers when the file is opened, and does not affect later writes. */
 static void append(void)
 {
 	MPI_File f;
@@ -693,7 +694,7 @@ static void file_kinds(void)
 		IS(symlink("no_such_file_of_it", fifo), 0);
 	}
 	all_here();
-	/* a link whose file is made */
+	/* a link to a file that does not exist: the file is created */
 	f = opened(MPI_COMM_WORLD, link, RW);
 	WORKS(MPI_File_write_at_all(f, 0, "ab", 2, MPI_CHAR, MPI_STATUS_IGNORE));
 	WORKS(MPI_File_close(&f));
@@ -701,7 +702,7 @@ static void file_kinds(void)
 	IS(class_of_open(fifo, MPI_MODE_RDWR), MPI_ERR_NO_SUCH_FILE);
 	IS(class_of_open(link, RW | MPI_MODE_EXCL), MPI_ERR_FILE_EXISTS);
 	IS(class_of_open(fifo, RW | MPI_MODE_EXCL), MPI_ERR_FILE_EXISTS);
-	/* deleting a link is not deleting its file */
+	/* deleting a link does not delete the file */
 	f = opened(MPI_COMM_WORLD, link, RW | MPI_MODE_DELETE_ON_CLOSE);
 	WORKS(MPI_File_close(&f));
 	IS(exists(link), 0);

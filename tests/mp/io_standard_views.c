@@ -5,7 +5,7 @@
  */
 #include "io_standard_kinds.h"
 
-/* A datatype with the displacement of each of its bytes, in the order of its typemap. */
+/* A datatype with the displacement of each byte, in the order of the typemap. */
 struct map {
 	MPI_Datatype type;
 	int n;
@@ -44,14 +44,15 @@ static void put(struct map *to, const struct map *from, long long disp)
 		to->at[to->n++] = disp + from->at[i];
 }
 
-/* The bounds of the type, from those of its blocks: low and high are the least lower and the largest upper bound. */
+/* The bounds of the type, from the bounds of the blocks: low and high are the least lower and the largest upper bound. */
 static void bounds(struct map *m, const struct map *of, long long low_disp, long long high_disp)
 {
 	m->lb = of->lb + low_disp;
 	m->extent = of->lb + of->extent + high_disp - m->lb;
 }
 
-/* A type of a random constructor over the one given, which is freed. Its displacements rise, and no byte is twice there. */
+/* Returns a type of a random constructor over `old`, which is freed. The displacements of the new type rise, and no byte is in
+ * the type twice. */
 static struct map grow(struct map old)
 {
 	struct map m = {.at = NULL};
@@ -218,14 +219,14 @@ static long long in_file(const struct map *filetype, long long disp, long long i
 #define MODEL 400000
 static unsigned char model[MODEL], seen[MODEL];
 
-/* Each rank writes and reads through its own random view of a part of the file that is its own, by a random access. */
+/* Each rank writes and reads its part of the file through a random view, by a random access. */
 static void random_views(void)
 {
 	static unsigned char memory[MODEL], back[MODEL];
 
 	for (int round = 0; round < rounds; round++) {
 		state = mix((uint64_t)seed + (uint64_t)round * 7919);
-		/* the same on all ranks: the access, and with it whether it is collective */
+		/* the same on all ranks: the kind of access, collective or not */
 		int kind = any(SHARED), read_kind = any(SHARED), large = any(2);
 		struct map etype = any_etype(); /* the same, too: section 14.3 */
 		state = mix(state + (uint64_t)me * 104729);
@@ -322,8 +323,9 @@ static unsigned char datum(int rank, long long i)
 }
 
 /*
- * The blocks of a tile go to random ranks, or to none; the tile is repeated. All write at once, then read what they wrote, and
- * then tiles of blocks that several ranks share. Half of the rounds are in external32: an etype's bytes are reversed.
+ * The blocks of a tile go to random ranks, or to none; the tile is repeated. All ranks write at once, then read their blocks
+ * back, and then read tiles of blocks that several ranks share. Half of the rounds are in external32: an etype's bytes are
+ * reversed.
  */
 static void random_tiles(void)
 {
@@ -391,7 +393,7 @@ static void random_tiles(void)
 		MPI_Type_indexed(n, mine, at, named[e].type, &blocks);
 		MPI_Type_create_resized(blocks, 0, (MPI_Aint)tile * u, &t);
 		MPI_Type_commit(&t);
-		/* memory: contiguous, or each element followed by a gap of its size */
+		/* memory: contiguous, or each element followed by a gap of the element's size */
 		int gap = any(2);
 		MPI_Type_create_resized(named[e].type, 0, (1 + gap) * u, &mem);
 		MPI_Type_commit(&mem);
@@ -401,7 +403,7 @@ static void random_tiles(void)
 		memset(memory, 0x5a, sizeof(memory));
 		for (long long i = 0; i < bytes; i++)
 			memory[i / u * u * (1 + gap) + i % u] = datum(me, i);
-		/* a rank without blocks has no filetype of its own */
+		/* a rank without blocks uses the named type as filetype */
 		WORKS(MPI_File_set_view(f, disp, named[e].type, n ? t : named[e].type, external ? "external32" : "native",
 					MPI_INFO_NULL));
 		WORKS(access_file(kind, 1, f, mine_size * skip_tiles, memory, (int)(bytes / u), mem, &st));
@@ -423,7 +425,8 @@ static void random_tiles(void)
 		IS(count_of(&st, mem), bytes / u);
 		if (memcmp(memory, back, sizeof(back)))
 			is_wrong(__LINE__, "seed %lld, round %d, read_%s: wrong data", seed, round, kind_names[read_kind]);
-		/* what all may read: blocks by a number of this rank's, from a file that is cut somewhere */
+		/* tiles that all ranks may read: blocks by a random number of this rank, from a file that is truncated
+		 * somewhere */
 		MPI_Type_free(&t);
 		MPI_Type_free(&blocks);
 		long long cut = size > 0 ? any((int)size) : 0;
@@ -478,7 +481,7 @@ static void random_tiles(void)
 	}
 }
 
-/* A file that ends inside the view: counts, what memory gets, pointers, MPI_SEEK_END. */
+/* A file that ends inside the view: counts, bytes in memory, pointers, MPI_SEEK_END. */
 static void random_ends(void)
 {
 	static unsigned char memory[MODEL];
@@ -584,7 +587,7 @@ static void check_view(int line, MPI_File f, MPI_Offset disp, int named, MPI_Ain
 		int pos = 0;
 		char packed[100];
 
-		/* it is committed */
+		/* the type is committed */
 		MPI_Pack(b, 1, t, packed, sizeof(packed), &pos, MPI_COMM_SELF);
 		free(b);
 		MPI_Type_free(&t);
@@ -606,7 +609,7 @@ static void get_view(void)
 	MPI_Type_create_resized(e, 0, 18, &t);
 	MPI_Type_commit(&t);
 	WORKS(MPI_File_set_view(f, 6 * (me % 3), e, t, "native", MPI_INFO_NULL));
-	/* the program may free its types */
+	/* the program may free the types of a view */
 	MPI_Type_free(&t);
 	MPI_Type_dup(e, &e2);
 	MPI_Type_free(&e);
@@ -700,7 +703,7 @@ static void pointers(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* Sections 5.1.3 and 5.1.4: a matrix in a file, each process its part, all at once; the file is the matrix. */
+/* Sections 5.1.3 and 5.1.4: a matrix in a file; all processes write at once, each one part; the file is the matrix. */
 static void arrays(void)
 {
 	static int whole[12 * 10 * 7], mine[12 * 10 * 7];
@@ -737,7 +740,7 @@ static void arrays(void)
 			}
 		MPI_Type_create_darray(np, me, 3, sizes, dists[variant], dargs, psizes, order, MPI_INT, &t);
 		MPI_Type_commit(&t);
-		/* what is mine, in the order of the file; ranks are in row-major order (section 5.1.4) */
+		/* the elements of this rank, in the order of the file; ranks are in row-major order (section 5.1.4) */
 		int co[3] = {me / (psizes[1] * psizes[2]), me / psizes[2] % psizes[1], me % psizes[2]};
 		for (int i = 0; i < total; i++) {
 			int is_mine = 1;
@@ -836,7 +839,7 @@ static void wrong_types(void)
 	MPI_Type_contiguous(3, MPI_BYTE, &t);
 	MPI_Type_commit(&t);
 	TRUE_THAT(MPI_File_set_view(f, 0, MPI_SHORT, t, "native", MPI_INFO_NULL) != MPI_SUCCESS);
-	/* one rank alone has it wrong: all are told */
+	/* one rank alone has a wrong etype: all ranks get the error */
 	TRUE_THAT(MPI_File_set_view(f, 0, me ? MPI_BYTE : MPI_SHORT, t, "native", MPI_INFO_NULL) != MPI_SUCCESS);
 	MPI_Type_free(&t);
 	if (np > 1) {
@@ -873,7 +876,7 @@ static void nothing(void)
 			IS(position_shared(f), 0);
 			IS(size_of(f), 0);
 		}
-	/* some ranks have data, others none */
+	/* some ranks have data, the rest none */
 	for (int kind = 0; kind < SHARED; kind++)
 		if (is_collective(kind)) {
 			WORKS(access_file(kind, 1, f, me, b, me % 2 ? 0 : 1, MPI_BYTE, &st));

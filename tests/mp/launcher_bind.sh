@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Binding: to cores when there are enough, within what heddlerun itself may use.
+# Binding: to cores when there are enough, within the CPUs that heddlerun itself may use.
 . "$(dirname "$0")/launcher_lib.sh"
 
 mask='grep Cpus_allowed_list /proc/self/status | sed "s/.*:[[:space:]]*/cpus /"'
@@ -21,7 +21,7 @@ expect 0 taskset -c "$first" "$run" -n 1 sh -c "$mask"
 expect 0 taskset -c "$first" "$run" --bind-to core -n 2 sh -c "$mask"
 [ "$(sort -u "$out")" = "cpus $first" ] || fail "bound outside of what is allowed"
 says "$err" "warning: 2 ranks share 1 cores"
-# Several cores for each rank, as far as there are; what does not fit is said.
+# Several cores for each rank, as far as there are; a warning if the threads of a rank have too few.
 [ "$cores" -ge 2 ] && {
 	expect 0 "$run" --cpus-per-rank 2 -n 1 sh -c "$mask"
 	[ "$cores" -gt 2 ] || [ "$(cat "$out")" = "cpus $own" ] || fail "--cpus-per-rank 2"
@@ -50,7 +50,7 @@ expect 2 "$run" --bind-to board true; says "$err" "none, core, l3, numa or socke
 expect 2 "$run" --map-by none true; says "$err" "core, l3, numa or socket"
 expect 2 "$run" --cpus-per-rank 0 true; says "$err" "whole number from 1"
 
-# What scripts choose a GPU by.
+# Variables by which scripts choose a GPU.
 expect 0 "$run" -n 3 sh -c 'echo "local $HEDDLE_LOCAL_RANK of $HEDDLE_LOCAL_SIZE is $PMIX_RANK"'
 for r in 0 1 2; do says "$out" "^local $r of 3 is $r$"; done
 expect 0 "$run" -n 2 "$job" where

@@ -28,11 +28,11 @@ says "$err" "rank 0 .* aborted the job with code 5; ending the other 2 ranks"
 lines "$err" 2
 all_gone
 expect 1 "$run" -n 2 "$job" abort 1 256
-# A rank that leaves without MPI_Finalize would leave the others waiting.
+# A rank that exits without MPI_Finalize would leave the other ranks waiting.
 expect 1 "$run" -n 2 "$job" exit 1 0
 says "$err" "rank 1 .* without MPI_Finalize; ending the other rank"
 all_gone
-# So is one that has nobody left to keep waiting: it may have stopped in the middle of its work.
+# The same for a single rank, for which no other rank waits: that rank may have stopped in the middle of its work.
 expect 1 "$run" -n 1 "$job" exit 0 0
 says "$err" "^heddlerun: rank 0 ($job, pid [0-9]*) ended with exit code 0, but without MPI_Finalize$"
 lines "$err" 1
@@ -47,11 +47,11 @@ says "$err" "rank 1 (sh, pid [0-9]*) ended with exit code 0, but without MPI_Ini
 expect 1 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exec "$0" wait; fi; sleep 0.5' "$job"
 says "$err" "rank 1 (sh, pid [0-9]*) ended with exit code 0, but without MPI_Init"
 all_gone
-# The first failure is the job's; what the others die of is not told.
+# The first failure is the job's; the ends of the other ranks are not reported.
 expect 3 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exit 3; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
 [ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
 
-# Who was killed is named, not who ended because of it, even where both ends are seen at a time.
+# The killed rank is named, not a rank that ended because of the death, even if both ends are seen at a time.
 : >"$out"; : >"$err"	# the waits below must not see an earlier job's lines
 "$run" -n 2 sh -c 'echo rank $PMIX_RANK pid $$
 	if [ $PMIX_RANK = 1 ]; then kill -STOP $PPID; kill -9 $$; fi
@@ -67,7 +67,7 @@ code=$?
 says "$err" "rank 1 .* was ended by signal 9 (Killed)"
 lines "$err" 1
 
-# So it is where the end of the killed one takes longer than the others take to see it.
+# The same if the end of the killed rank takes longer than the other ranks take to detect the death.
 for how in exit abort; do
 	expect 137 "$run" -n 3 "$job" mourn 1 $how
 	says "$err" "^heddlerun: rank 1 .* was ended by signal 9 (Killed)"
@@ -75,13 +75,13 @@ for how in exit abort; do
 	all_gone
 done
 
-# Of ranks that outlive each other the killed one is named first, too, when another aborts because of it.
+# With --on-death=continue the killed rank is named first, too, when another rank aborts because of the death.
 expect 137 "$run" --on-death=continue -n 3 "$job" mourn 1 abort
 says "$err" "^heddlerun: rank 1 .* was ended by signal 9 (Killed); the others go on (--on-death)$"
 says "$err" "^heddlerun: rank [02] .* aborted the job with code 5"
 [ "$(grep "^heddlerun:" "$err" | sed -n '1s/.*\(rank 1\) .*/\1/p')" = "rank 1" ] || fail "who aborts is named ahead of the cause"
 all_gone
-# Whatever ends the others later, the exit code is that of the first failure; but that the time is over must be seen.
+# Whatever ends the other ranks later, the exit code is that of the first failure; but a timeout must be visible.
 expect 137 "$run" --on-death=continue -n 2 sh -c '[ $PMIX_RANK = 1 ] || exec "$0" kill 0 9
 	while ! grep -q "the others go on" "$1"; do sleep 0.05; done; exec "$0" abort 1 5' "$job" "$err"
 says "$err" "rank 0 .* was ended by signal 9 (Killed); the others go on (--on-death)"
@@ -100,7 +100,7 @@ kill -TERM $launcher
 wait $launcher
 code=$?
 [ $code = 137 ] || fail "exit code $code instead of 137: of the rank that failed before the job was told to end"
-# A rank that dies in MPI_Init cannot be done without: nobody has its address.
+# A rank that dies in MPI_Init ends the job: no rank has its address.
 expect 137 "$run" --on-death=continue -n 3 -x HEDDLE_INIT_TIMEOUT=50s "$job" early 1
 says "$err" "rank 1 .* was ended by signal 9 (Killed); ending the other 2 ranks$"
 all_gone
@@ -113,7 +113,7 @@ all_gone
 # One that is stopped as well.
 expect 4 "$run" -n 2 sh -c 'echo pid $$; if [ $PMIX_RANK = 0 ]; then sleep 0.2; exit 4; fi; kill -STOP $$'
 all_gone
-# What a rank leaves running ends with it.
+# Processes that a rank leaves running end with the rank.
 expect 0 "$run" -n 2 sh -c 'sleep 1000 & echo pid $!'
 lines "$out" 2
 all_gone

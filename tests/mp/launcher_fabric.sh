@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The job's fabric: heddlerun makes it, all its ranks and nobody else are in it, and it is gone with them.
+# The job's fabric: heddlerun makes the fabric; exactly the ranks are members; the fabric goes with the job.
 . "$(dirname "$0")/launcher_lib.sh"
 mpi=$PWD/tests/mp/mpi_errors
 unset SHCA_FABRIC SHCA_FABRIC_FD
 
-# Who holds the fabric $1: descriptors and mappings, by process.
+# Processes that hold the fabric $1: descriptors and mappings, by process.
 holders() {
 	{
 		find /proc/[0-9]*/fd -maxdepth 1 -lname "/memfd:shca:$1 *" 2>/dev/null
@@ -40,14 +40,14 @@ read -r name _ <"$out"
 [ "$name" != "$first" ] || fail "two jobs with one fabric"
 freed "$name"
 
-# Nobody but the ranks inherits it: it is close-on-exec in heddlerun, and its guard has closed it.
+# Only the ranks inherit the descriptor: it is close-on-exec in heddlerun, and the guard process has closed it.
 expect 0 "$run" -n 1 sh -c 'for c in $(cat "/proc/$PPID/task/$PPID/children"); do
 	[ "$(cat "/proc/$c/comm")" = hdlguard ] && ls -l "/proc/$c/fd"
 done; sed -n "s/^flags:[[:space:]]*/flags /p" "/proc/$PPID/fdinfo/$SHCA_FABRIC_FD"'
 says_not "$out" "memfd:shca"
 says "$out" "^flags 0*2[0-9]\{6\}$"	# 02000000: O_CLOEXEC
 
-# MPI programs are members of it, those included that lost the descriptor or found another file in its place.
+# MPI programs are members of the fabric, also those that lost the descriptor or found another file in its place.
 start() {
 	: >"$out"; : >"$err"
 	"$run" "$@" >"$out" 2>"$err" </dev/null &
@@ -62,7 +62,8 @@ start -n 2 "$mpi" wait : sh -c 'eval "exec $SHCA_FABRIC_FD<&-"; exec "$0" wait' 
 ./shcactl --fabric "$name" -o csv processes >"$tmp/members" || fail "shcactl"
 for p in $pids; do grep -q "^[0-9]*,$p,mpi_errors,live" "$tmp/members" || fail "not in the fabric: $(cat "$tmp/members")"; done
 [ "$(wc -l <"$tmp/members")" = 5 ] || fail "others in the fabric: $(cat "$tmp/members")"
-# What a rank holds there before it has sent much does not grow unnoticed: 768 KiB, and where packets have piled up, since a rank had to
+# The memory that a rank holds in the fabric before sending much does not grow unnoticed: 768 KiB, and where packets have piled up,
+# since a rank had to
 # wait for a CPU, the pool of UD packets twice (576 KiB more).
 awk -F, 'NR > 1 && $6 > 1344 { exit 1 }' "$tmp/members" || fail "more than 1344 KiB per rank: $(cat "$tmp/members")"
 awk -F, 'NR > 1 && $6 <= 768 { least = 1 } END { exit !least }' "$tmp/members" || fail "no rank has 768 KiB: $(cat "$tmp/members")"
@@ -99,14 +100,14 @@ expect 0 "$run" ./shcarun --fabric mine-$$ sh -c 'echo "$SHCA_FABRIC ${SHCA_FABR
 expect 2 "$run" true : -x SHCA_FABRIC=mine-$$ false
 says "$err" "different fabrics (SHCA_FABRIC=(the job's) for true, mine-$$ for false)"
 
-# What -x sets for the maker of a fabric holds for this one.
+# Settings by -x that concern the creator of a fabric hold for this fabric.
 expect 0 "$run" -x SHCA_FAULT=ud_drop=0.25 sh -c '"$0"/shcactl set' "$PWD"
 says "$out" "0\.25"
-# Where it cannot be made, programs that use none run all the same.
+# Where no fabric can be made, programs without one run all the same.
 expect 0 "$run" -x SHCA_FAULT=ud_dorp=1 echo ran
 says "$out" "^ran"; says "$err" "ud_dorp"; says "$err" "warning: the job's fabric cannot be made"
 
-# Strangers to MPI reach each other in it as well.
+# Verbs programs without MPI reach each other in the fabric as well.
 if command -v ibv_rc_pingpong >/dev/null; then
 	port=$((20000 + $$ % 10000))
 	expect 0 "$run" --timeout 50 -n 2 sh -c 'if [ "$PMIX_RANK" = 1 ]; then

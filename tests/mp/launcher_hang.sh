@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the ranks wait for: asked out of band, aggregated, the odd one out first, bounded. And backtraces.
+# The hang report: asked for out of band, aggregated, the odd rank first, bounded. And backtraces.
 . "$(dirname "$0")/launcher_lib.sh"
 waits=$PWD/tests/mp/show_waits
 ulimit -c 0
@@ -13,7 +13,7 @@ start() {
 	bg=$!
 }
 # asked RANKS PATTERN OPTIONS...: starts them and, once they are ready, asks until the answer holds the pattern: a rank
-# that is ready may be on its way into its call.
+# that is ready may not yet be in the call.
 asked() {
 	ranks=$1 pattern=$2; shift 2
 	start "$@"
@@ -30,7 +30,7 @@ asked() {
 }
 end() { kill -TERM $bg; wait $bg; code=$?; [ $code = 143 ] || fail "exit code $code"; nothing_left; }
 
-# Nothing was asked for at the start, and no handler is in the ranks: SIGUSR1 to heddlerun ends nobody.
+# No option was given at the start, and no handler is installed in the ranks: SIGUSR1 to heddlerun ends no rank.
 asked 7 "  rank 6 waits in MPI_Recv for a message with tag 7 from rank 0 on MPI_COMM_WORLD" -n 7 "$waits" odd
 sed -n 2p "$tmp/last" | grep -q "rank 6 waits" || fail "the odd one out is not the first"
 says "$tmp/last" "  ranks 0-5 wait in MPI_Allreduce on MPI_COMM_WORLD"
@@ -39,7 +39,7 @@ for p in $(cat "/proc/$bg/task/$bg/children"); do
 	caught=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$p/status")
 	case $caught in *[0-7]?[0-7]??) ;; *) fail "a rank handles SIGUSR1 or SIGSEGV: $caught" ;; esac
 done
-# It is told since when.
+# The report has the duration of the wait.
 sleep 1.2
 kill -USR1 $bg
 wait_for grep -q "rank 6 waits .*, since [1-9][0-9.]* s" "$err"
@@ -79,7 +79,7 @@ kill -USR1 $bg
 wait_for grep -q "rank 0 is stopped (by a signal" "$err"
 says "$err" "ranks 1, 2 wait in MPI_Barrier on MPI_COMM_WORLD"
 end
-# Programs that know nothing of MPI; those that handle the signal get it, wherever they are in a rank's process group.
+# Programs that know nothing of MPI; those that handle the signal get it, anywhere in a rank's process group.
 start -n 2 sh -c 'sh -c "trap \"echo usr1\" USR1; echo ready; while :; do sleep 0.05; done"; :'
 wait_for has_lines "$out" "^ready" 2
 kill -USR1 $bg
@@ -90,7 +90,7 @@ expect 124 "$run" --timeout 2 --report-hang=0.7 -n 2 sleep 1000
 says "$err" "the job has run for 0.7 s (--report-hang)"
 says "$err" "ranks 0, 1 have not called MPI_Init"
 
-# One that is asked while it leaves.
+# A rank that is asked while in MPI_Finalize.
 expect 0 "$run" -n 1 tests/mp/hang_report_finalize
 says "$out" "the transport is there"
 

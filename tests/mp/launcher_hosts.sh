@@ -4,8 +4,7 @@
 . "$(dirname "$0")/launcher_lib.sh"
 mpi=$PWD/tests/mp/mpi_errors
 
-# names CODE TEXT COMMAND...: fails with this code; a line has the text, and it is the only one that explains (those that
-# say what follows from it do not count).
+# names CODE TEXT COMMAND...: fails with this code; a line has the text, and no other line explains (lines about consequences do not count).
 names() {
 	code=$1 text=$2; shift 2
 	expect "$code" "$@"

@@ -3,7 +3,7 @@
 # Standard input and output of ranks.
 . "$(dirname "$0")/launcher_lib.sh"
 
-# Input is rank 0's, whole, be it a file, a pipe or nothing; the others have none.
+# Rank 0 gets the whole input, from a file, a pipe or nothing; the other ranks get none.
 seq 100000 >"$tmp/in"
 read_all='cat >"$0.$PMIX_RANK"'
 $limit "$run" -n 3 sh -c "$read_all" "$tmp/file" <"$tmp/in" || fail "file"
@@ -12,16 +12,16 @@ cmp "$tmp/in" "$tmp/file.0" || fail "file as input"
 cat "$tmp/in" | $limit "$run" -n 2 sh -c "$read_all" "$tmp/pipe" || fail "pipe"
 cmp "$tmp/in" "$tmp/pipe.0" || fail "pipe as input"
 $limit "$run" -n 2 sh -c "$read_all" "$tmp/closed" <&- || fail "closed input"
-# What rank 0 does not read stays for the next command.
+# Input that rank 0 does not read stays for the next command.
 printf 'one\ntwo\n' | { $limit "$run" -n 1 true; cat; } >"$out"
 says "$out" "^two$"
 
-# A terminal: rank 0 reads it though it is in another process group, and its end arrives.
+# A terminal: rank 0 reads it although rank 0 is in another process group, and the end of input arrives.
 if command -v script >/dev/null; then
 	( sleep 0.3; printf 'typed\n'; sleep 0.3; printf '\004'; sleep 0.3 ) |
 		$limit script -qec "$run -n 2 sh -c 'cat | sed s/^/seen:/'" /dev/null >"$out" 2>"$err"
 	says "$out" "seen:typed"
-	# ... and is not waited for when the ranks do not read it.
+	# ... and heddlerun does not wait for input that the ranks do not read.
 	( sleep 20 & echo $! >"$tmp/sleeper"; wait ) | $limit script -qec "$run -n 2 echo quick" /dev/null >"$out" 2>"$err" &
 	waiter=$!
 	wait_for has_lines "$out" quick 2
@@ -58,14 +58,14 @@ with os.fdopen(r) as f:
 sys.exit(p.wait())' "$run" --tag-output -n 2 seq 40000 >"$out" 2>"$err" || fail "a nonblocking output"
 	lines "$out" 80000
 fi
-# What a killed rank has written is not lost.
+# Output of a killed rank is not lost.
 expect 137 "$run" --tag-output -n 1 sh -c 'echo last words; kill -9 $$'
 says "$out" "last words"
 # Many ranks and a low limit of descriptors, which the ranks keep.
 expect 0 sh -c 'ulimit -Sn 64; exec "$0" --tag-output -n 40 sh -c "ulimit -Sn"' "$run"
 [ "$(grep -c '> 64$' "$out")" = 40 ] || fail "the limit of descriptors"
 
-# Output that cannot be written is an error, be it heddlerun that writes it or a rank, whose last words leave it at its end.
+# Output that cannot be written is an error, at heddlerun and at a rank, which writes its last words when exiting.
 if [ -c /dev/full ]; then
 	full() { code=$1; shift; $limit "$@" >/dev/full 2>"$err" </dev/null; c=$?; [ $c = $code ] || fail "exit code $c instead of $code: $*"; }
 	full 1 "$run" --tag-output -n 2 sh -c 'echo lost; exit 0'
@@ -82,7 +82,7 @@ if [ -c /dev/full ]; then
 	says "$err" "^heddle_info: standard output cannot be written"
 	# A standard error that is lost is lost output, too.
 	$limit "$run" --tag-output sh -c 'echo x >&2' >"$out" 2>/dev/full; [ $? = 1 ] || fail "standard error"
-	# With room again in the end: what was lost stays lost.
+	# With room again in the end: lost output stays an error.
 	$limit "$run" "$job" where >"$tmp/ok" 2>"$err" || fail "a good output"
 	# A reader that has gone is told by the exit code alone.
 	for tag in --tag-output --verbose; do

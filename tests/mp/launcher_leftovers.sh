@@ -18,7 +18,7 @@ trap cleanup EXIT
 emptied() { [ -z "$(ls -A "$TMPDIR")" ]; }
 ended() { for p in $pids; do wait_for gone "$p"; done; }
 
-# heddlerun is killed: ranks, and what ranks have started, end; its directory goes.
+# heddlerun is killed: the ranks and their children end; the job's directory goes.
 start -n 3 sh -c '"$0" wait & sleep 1000 & echo pid $$; echo pid $!; wait' "$job"
 wait_for has_lines "$out" "^waiting" 3
 wait_for has_lines "$out" "^pid" 6
@@ -39,7 +39,8 @@ kill -9 "$guard" $bg; wait $bg 2>/dev/null
 ended
 nothing_left
 
-# What has left its rank's process group, by setsid or a shell with job control, and what has lost its parent, ends with the job, however it ends.
+# Processes that have left their rank's process group, by setsid or a shell with job control, and orphans end with the job, after every
+# kind of end.
 away='setsid sh -c "echo pid \$\$; sleep 1000 & echo pid \$!; wait" & set -m; sleep 1000 & echo pid $!; (setsid setsid sh -c "echo pid \$\$; exec sleep 1000" &); '
 start -n 2 sh -c "$away"'while [ ! -e "$0" ]; do sleep 0.02; done' "$tmp/go"
 wait_for has_lines "$out" "^pid" 8
@@ -54,14 +55,14 @@ pids=$(sed -n 's/.*pid //p' "$out")
 kill -9 $bg; wait $bg 2>/dev/null
 ended
 wait_for emptied
-# One that is told to end has the ranks' time for it.
+# Such a process has the same time after SIGTERM as the ranks.
 start -n 1 sh -c 'setsid sh -c "trap \"echo told\; exit\" TERM; echo ready; while :; do sleep 0.02; done" & wait'
 wait_for has_lines "$out" "^ready" 1
 kill -TERM $bg; wait $bg
 says "$out" "^told"
 nothing_left
 
-# The guard alone is killed: the job goes on, and says it.
+# The guard process alone is killed: the job goes on, and heddlerun reports the loss.
 start -n 2 sh -c 'echo ready; sleep 0.5; echo done'
 wait_for has_lines "$out" "^ready" 2
 for c in $(cat /proc/$bg/task/$bg/children); do [ "$(cat /proc/$c/comm)" = hdlguard ] && kill -9 "$c"; done
@@ -70,7 +71,7 @@ has_lines "$out" "^done" 2 || fail "without guard"
 says "$err" "guard process was ended"
 nothing_left
 
-# The guard holds nothing of the user's open: a pipe behind heddlerun ends with it.
+# The guard process holds no descriptor of the user open: a pipe behind heddlerun ends with heddlerun.
 start -n 1 "$job" wait
 wait_for has_lines "$out" "^waiting" 1
 for c in $(cat /proc/$bg/task/$bg/children); do
@@ -82,7 +83,7 @@ kill -TERM $bg; wait $bg
 wait_for gone "$guard"
 nothing_left
 
-# Files of the PMIx library, where the user makes it write some, are in the job's directory, and go with it.
+# Files of the PMIx library, if the user's settings make the library write some, are in the job's directory, and go with that directory.
 start -n 1 -x PMIX_MCA_gds=hash "$job" wait
 wait_for has_lines "$out" "^waiting" 1
 nothing_left

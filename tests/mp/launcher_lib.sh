@@ -7,12 +7,12 @@ tmp=$(mktemp -d)
 export TMPDIR="$tmp/tmpdir"	# where heddlerun would leave something behind
 mkdir "$TMPDIR"
 out=$tmp/out err=$tmp/err
-# What the surroundings may have set is not part of the test.
+# Settings of the surrounding environment are not part of the test.
 for v in $(env | sed -n 's/^\(PMIX_[A-Z_0-9]*\|PMI_[A-Z_]*\|OMPI_[A-Z_]*\|SLURM_[A-Z_]*\|HEDDLE_[A-Z_]*\)=.*/\1/p'); do unset "$v"; done
-# Under sanitizers: what the PMIx library itself loses is not ours.
+# Under sanitizers: leaks of the PMIx library itself are not ours.
 echo 'leak:libpmix' >"$tmp/lsan.supp"
 export LSAN_OPTIONS="suppressions=$tmp/lsan.supp:print_suppressions=0"
-# No test may hang: whatever is asked of heddlerun ends within this time, or is wrong.
+# No test may hang: every run of heddlerun ends within this time, or fails.
 limit="timeout -k 5 60"
 trap 'rm -rf "$tmp"' EXIT
 
@@ -22,7 +22,7 @@ fail() {
 	echo "--- standard error"; cat "$err" 2>/dev/null
 	exit 1
 }
-# expect CODE COMMAND...: runs it, keeps its output in $out and $err, compares the exit code.
+# expect CODE COMMAND...: runs the command, keeps the output in $out and $err, compares the exit code.
 expect() {
 	expected=$1; shift
 	$limit "$@" >"$out" 2>"$err" </dev/null
@@ -32,9 +32,9 @@ expect() {
 # says FILE TEXT: the file holds a line with this text (a basic regular expression).
 says() { grep -q -- "$2" "$1" || fail "'$2' is missing in $(basename "$1")"; }
 says_not() { ! grep -q -- "$2" "$1" || fail "'$2' must not be in $(basename "$1")"; }
-# lines FILE N: so many lines, whatever they are. (libpmix has one of its own for a rank that is ended while it connects.)
+# lines FILE N: the file has N lines. (libpmix prints one of its own for a rank that is ended while connecting.)
 lines() { n=$(grep -vc 'PMIX ERROR: UNREACHABLE in file .*connection_hdlr' "$1"); [ "$n" = "$2" ] || fail "$n lines instead of $2 in $(basename "$1")"; }
-# wait_for COMMAND...: until it succeeds; bounded.
+# wait_for COMMAND...: until the command succeeds; bounded.
 wait_for() {
 	for _ in $(seq 600); do
 		"$@" 2>/dev/null && return 0
@@ -42,12 +42,13 @@ wait_for() {
 	done
 	fail "did not come true: $*"
 }
-# A process that waits for its parent's wait() has ended.
+# A zombie has ended.
 gone() { case $(sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1) in '' | Z | X) return 0 ;; esac; return 1; }
 stopped() { [ "$(sed 's/^.*) //' "/proc/$1/stat" | cut -c1)" = T ]; }
 has_lines() { [ "$(grep -c -- "$2" "$1")" -ge "$3" ]; }
 nothing_left() { [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"; }
-# counts_ranks PROGRAM...: $tmp/rank, which counts what the device does for a rank (device_counts_rank.sh), can be had; else the test is skipped.
+# counts_ranks PROGRAM...: $tmp/rank, which prints the device's counters of a rank (device_counts_rank.sh), can be made; else the test
+# is skipped.
 counts_ranks() {
 	for p in "$@"; do
 		[ -x "$p" ] || { echo "skipped: $p is not built"; exit 77; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# heddlerun's command line: what it understands, and how it refuses.
+# heddlerun's command line: options and errors.
 . "$(dirname "$0")/launcher_lib.sh"
 
 refuses() { code=$1 text=$2; shift 2; expect "$code" "$run" "$@"; says "$err" "$text"; [ ! -s "$out" ] || fail "ran: $*"; }
@@ -29,7 +29,7 @@ for o in --hostfile -machinefile -f; do refuses 2 "elsewhere:2: heddlerun starts
 refuses 2 "No such file" --hostfile "$tmp/nowhere" echo ran
 refuses 2 "4 ranks of echo, 2 on each host, need 2 hosts" -ppn 2 -n 4 echo ran
 refuses 2 "whole number from 1" -N a,b echo ran
-# What is another launcher's is refused with what does it here.
+# Options of other launchers are refused with the equivalent option of heddlerun.
 refuses 2 "-x NAME=VALUE" --mca btl self -n 2 echo ran
 refuses 2 "--cpus-per-rank" -c 4 echo ran
 refuses 2 "taskset -c" --cpu-set 0,1 echo ran

@@ -3,8 +3,8 @@
 # Signals to heddlerun reach all ranks.
 . "$(dirname "$0")/launcher_lib.sh"
 
-# background COMMAND...: started in $bg, output as for expect. In a shell script background commands ignore SIGINT: env
-# gives it back.
+# background COMMAND...: started in $bg, output as for expect. In a shell script background commands ignore SIGINT: env restores the
+# default.
 background() {
 	: >"$out"; : >"$err"
 	$limit env --default-signal=INT,QUIT,TSTP "$@" >"$out" 2>"$err" </dev/null &
@@ -23,7 +23,7 @@ for s in INT:2 TERM:15 HUP:1 USR1:10 USR2:12; do
 	[ ! -s "$err" ] || [ $s = USR1:10 ] || fail "noise"
 done
 
-# Ranks that do not handle it: the job's code is the signal's.
+# Ranks without a handler: the job's exit code is the signal's.
 background "$run" -n 2 "$job" wait
 wait_for has_lines "$out" "^waiting" 2
 wait_for inner
@@ -32,7 +32,7 @@ wait $outer; code=$?
 [ $code = 130 ] || fail "exit code $code instead of 130"
 [ ! -s "$err" ] || fail "noise about what the user did"
 
-# Ranks that ignore it: the second one ends the job.
+# Ranks that ignore SIGINT: the second one ends the job.
 background "$run" -n 2 sh -c 'trap "" INT; echo ready; while :; do sleep 0.1; done'
 wait_for has_lines "$out" "^ready" 2
 wait_for inner

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranks that were told to end have the time for it: timeout(1), which tells it twice, wrapper scripts that end first, ranks
-# that end first; and those that do not end are killed.
+# Ranks get time to end after SIGTERM: by timeout(1), which sends the signal twice, with wrapper scripts that end first, with ranks that
+# end first; ranks that do not end are killed.
 . "$(dirname "$0")/launcher_lib.sh"
 
-# A program that writes its checkpoint on SIGTERM, for longer than the grace of a failed job, whatever comes meanwhile.
+# A program that writes its checkpoint on SIGTERM, for longer than the grace of a failed job, also when further signals come meanwhile.
 cat >"$tmp/checkpoint" <<'END'
 #!/bin/sh
 dir=$1 time=$2
@@ -31,7 +31,7 @@ for i in 1 2; do
 	says_not "$err" heddle
 done
 
-# The first rank has ended long before the others have written theirs: they are not hurried.
+# The first rank has ended long before the other ranks have written their checkpoints: they are not hurried.
 start "$run" -n 3 sh -c '[ $PMIX_RANK = 1 ] && set -- "$1" 0; [ $PMIX_RANK = 2 ] && { echo ready; exec sleep 1000; }; exec "$0" "$@"' \
 	"$tmp/checkpoint" "$tmp" 2.5
 ready 3
@@ -39,14 +39,14 @@ kill -TERM $bg; wait $bg; code=$?
 [ $code = 143 ] || [ $code = 3 ] || fail "exit code $code"
 saved 2
 
-# A script in between ends at once: the program that it started does not.
+# A script in between ends at once: the program started by the script does not.
 start "$run" -n 2 sh -c '"$0" "$@"; echo not reached' "$tmp/checkpoint" "$tmp" 1
 ready 2
 kill -TERM $bg; wait $bg; code=$?
 [ $code = 143 ] || fail "exit code $code instead of 143"
 saved 2
 
-# So it is for --timeout and MPIEXEC_TIMEOUT.
+# The same for --timeout and MPIEXEC_TIMEOUT.
 expect 124 "$run" --timeout 1 -n 2 "$tmp/checkpoint" "$tmp" 2.5
 [ "$(grep -c ready "$out")" = 2 ] && saved 2
 expect 124 env MPIEXEC_TIMEOUT=0.5 "$run" -n 1 sleep 1000
@@ -54,7 +54,7 @@ says "$err" "not ended within 0.5 s (MPIEXEC_TIMEOUT)"
 expect 2 env MPIEXEC_TIMEOUT=soon "$run" true
 says "$err" "MPIEXEC_TIMEOUT=soon"
 
-# Who ignores SIGTERM is killed, with everything that it has started; the time is the user's.
+# A rank that ignores SIGTERM is killed, with all processes that the rank has started; the user sets the time.
 ignore='trap "" TERM; sleep 1000 & echo pid $!; echo pid $$; echo ready; while :; do sleep 0.05; done'
 for how in "--kill-after 1" "--kill-after=1s" ; do
 	start "$run" $how -n 2 sh -c "$ignore"
@@ -70,14 +70,14 @@ ready 1
 kill -TERM $bg; wait $bg; code=$?
 [ $code = 143 ] || fail "exit code $code instead of 143"
 says "$err" "within 0.5 s after SIGTERM"
-# ... and so is what is left of a rank whose script has ended.
+# ... and so are the processes of a rank whose script has ended.
 start "$run" --kill-after 1 -n 1 sh -c "sh -c '$ignore'; :"
 ready 1
 pids=$(sed -n 's/^pid //p' "$out")
 kill -TERM $bg; wait $bg; code=$?
 [ $code = 143 ] || fail "exit code $code instead of 143"
 for p in $pids; do wait_for gone "$p"; done
-# A second SIGTERM, when it is one, does not wait; --kill-after 0 never kills by itself.
+# A real second SIGTERM ends the wait; --kill-after 0 never kills by itself.
 start "$run" --kill-after 0 -n 2 sh -c "$ignore"
 ready 2
 kill -TERM $bg
@@ -89,7 +89,7 @@ says "$err" "second signal"
 expect 2 "$run" --kill-after later true
 says "$err" "kill-after later: a number of seconds"
 
-# ... and who waits for the ranks meanwhile hears of it.
+# ... and heddlerun prints a line about the wait.
 start "$run" -n 2 sh -c "$ignore"
 ready 2
 kill -TERM $bg
@@ -103,7 +103,7 @@ kill -TERM $bg; wait $bg; code=$?
 [ $code = 5 ] || fail "exit code $code instead of 5"
 says "$out" "^seen"
 
-# SIGTERM while ranks are being started ends all of them, whenever it comes.
+# SIGTERM while ranks are being started ends all of them, at any moment.
 for i in 1 2 3 4 5 6; do
 	start "$run" --kill-after 5 -n 40 sleep 1000
 	sleep 0.0$((i * 2))
@@ -118,7 +118,7 @@ ready 1
 kill -HUP $bg; kill -INT $bg
 wait $bg || fail "ended by an ignored signal"
 says "$out" "^done"
-# SIGPIPE is the ranks' as it was ours.
+# The ranks inherit the disposition of SIGPIPE.
 expect 0 env --default-signal=PIPE "$run" sh -c 'grep SigIgn /proc/self/status'
 awk '{ exit substr($2, 13, 1) ~ /[13579bdf]/ }' "$out" || fail "SIGPIPE is ignored"
 expect 0 env --ignore-signal=PIPE "$run" sh -c 'grep SigIgn /proc/self/status'

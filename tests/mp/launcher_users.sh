@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Another user of the host (other_user.c) holds up no job, and what it puts in the way is not touched.
+# Another user of the host (other_user.c) holds up no job, and that user's files and sockets are not touched.
 . "$(dirname "$0")/launcher_lib.sh"
 [ "$(id -u)" = 0 ] || { echo "skipped: needs root to become another user"; exit 77; }
 chmod 755 "$tmp"; chmod 1777 "$TMPDIR"
@@ -12,7 +12,7 @@ cleanup() {
 	rm -rf "$tmp"
 }
 trap cleanup EXIT
-# as_other ARGUMENT...: starts the intruder; returns when it is ready
+# as_other ARGUMENT...: starts the intruder; returns when the intruder is ready
 as_other() {
 	: >"$tmp/said"
 	"$tmp/intruder" "$@" >"$tmp/said" 2>&1 &
@@ -20,7 +20,7 @@ as_other() {
 	wait_for grep -q '^ready' "$tmp/said"
 }
 
-# A silent connection to the PMIx server: it is closed, and the ranks go through MPI_Init and MPI_Finalize meanwhile.
+# A silent connection to the PMIx server: the server closes the connection, and the ranks go through MPI_Init and MPI_Finalize meanwhile.
 $limit "$run" -n 2 sh -c 'echo "$PMIX_SERVER_URI41 $PMIX_SERVER_TMPDIR" >"$1.$PMIX_RANK"; while [ ! -e "$1.go" ]; do sleep 0.02; done; exec "$0"' \
 	"$job" "$tmp/uri" >"$out" 2>"$err" </dev/null &
 bg=$!

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Under valgrind (tests/shca/valgrind.sh): what peers wrote into memory of malloc is defined there, as it would be by read(2):
- * by short and long messages, of types with holes, too, and by long collectives. A branch on each byte.
+ * Under valgrind (tests/shca/valgrind.sh): memory of malloc into which peers wrote is defined for valgrind, as after read(2): by
+ * short and long messages, of types with holes, too, and by long collectives. A branch on each byte.
  */
 #include "mpi_test.h"
 

@@ -4,9 +4,9 @@
  * /proc/self/smaps: a page that several ranks map counts in parts. Meant for 64 ranks of one host (show_memory.sh); with fewer
  * the shares of libraries are larger.
  *
- *     the fabric's file   what the ranks have allocated in it, touched or not: receive pools, queues, rings, slots of collectives
- *     the fabric          what they touch of that
- *     all of the process  of which libpmix has some 900 (its data of the job, its parameters, its library's data)
+ *     the fabric's file   allocations of the ranks, touched or not: receive pools, queues, rings, slots of collectives
+ *     the fabric          the touched part of that
+ *     all of the process  of which libpmix has some 900 (data of the job, parameters, data of the library)
  */
 #include <dirent.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 enum { FILE_KIB = 1600, FABRIC_KIB = 480, ALL_KIB = 2150, MESSAGES = 3 };	/* at most, per rank */
 
-/* KiB of the fabric's file that are allocated, by a descriptor of it. */
+/* KiB of the fabric's file that are allocated, by a descriptor of the file. */
 static double file_kib(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -37,7 +37,7 @@ static double file_kib(void)
 	return kib;
 }
 
-/* KiB of the mappings whose line has this text; all of them: "". */
+/* KiB of the mappings with this text in their line of smaps; "": all mappings. */
 static double pss(const char *text)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	fabric = pss("memfd:shca");
 	all = pss("");
 	file = file_kib() / np;
-	MPI_Barrier(MPI_COMM_WORLD);	/* until here every rank holds what it holds */
+	MPI_Barrier(MPI_COMM_WORLD);	/* until here no rank frees memory */
 	CHECK(file > 0);
 	at_most("the fabric's file", file, FILE_KIB);
 	at_most("the fabric", fabric, FABRIC_KIB);

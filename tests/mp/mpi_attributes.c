@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes of communicators (MPI-5.0 section 7.7): what is copied and deleted, when, in which order; and what is refused. */
+/* Attributes of communicators (MPI-5.0 section 7.7): copies and deletions, their time and order; and errors. */
 #include "mpi_test.h"
 
 #include <limits.h>
 
-/* What the functions were called with, in order. */
+/* Arguments of the calls of the callback functions, in order. */
 static struct {
 	char what;
 	int key;
@@ -124,7 +124,7 @@ static void copies(void)
 	MPI_Comm_free_keyval(&key[0]);
 }
 
-/* A function that fails makes the call fail, and what it was for does not happen. */
+/* A callback that fails makes the call fail, and the call has no effect. */
 static void failures(void)
 {
 	int key[3];
@@ -140,7 +140,7 @@ static void failures(void)
 	nseen = 0;
 	d = MPI_COMM_NULL;
 	CHECK_EQ(class_of(MPI_Comm_dup(c, &d)), MPI_ERR_OTHER);
-	/* what was copied is deleted */
+	/* attributes that were copied already are deleted */
 	CHECK(nseen == 3 && seen[2].what == 'd' && seen[2].value == data + 1 && seen[2].key == key[0]);
 	fail_copy = 0;
 	fail_delete = key[1];
@@ -194,7 +194,7 @@ static int at_end(MPI_Comm comm, int key, void *value, void *extra_state)
 	return MPI_SUCCESS;
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------------------------- */
 
 /* Several threads of creation are not needed to see keys come and go: a slot's next key is another number. */
 static void stale(void)

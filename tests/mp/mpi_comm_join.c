@@ -6,10 +6,10 @@
  *
  *     port         no sockets: side 1 connects to a port of side 0's last rank, several times
  *     first        connects to a port once; the jobs may have different sizes, and side 0 sends to all of side 1 at once
- *     strangers    jobs of one rank connect to a port, to which clients connect that are no MPI processes, or that fall silent
- *     unanswered   one job, whose first rank has a port and accepts late, or never. HEDDLE_CONNECT_TIMEOUT has to be short
- *     visits N     connects to a port N times, each time another job: the script looks at what is left at side
- *                  0 of those that ended
+ *     strangers    jobs of one rank connect to a port; clients that are no MPI processes, or that send nothing, connect there,
+ *                  too
+ *     unanswered   one job; the first rank has a port and accepts late, or never. HEDDLE_CONNECT_TIMEOUT has to be short
+ *     visits N     connects to a port N times, each time another job: the script checks for remains of ended jobs at side 0
  *     full         rank 1 of side 0 has no process number left for another job: no rank of either job gets an intercommunicator,
  *                  and every call returns
  *     die          all ranks of side 1 are killed when connected, and side 0 goes on without them
@@ -81,7 +81,7 @@ static int value(int from_side, int from, int i)
 	return from_side * 1000003 + from * 101 + i;
 }
 
-/* Exchanges messages of several lengths with rank `peer` of the remote group, which calls it, too. */
+/* Exchanges messages of several lengths with rank `peer` of the remote group, which calls this function, too. */
 static void talk(MPI_Comm inter, int peer, int my_rank, int tag)
 {
 	static const int lengths[] = { 0, 1, 30, 3000, 40000, LARGE };
@@ -172,7 +172,7 @@ static void groups(MPI_Comm all)
 	MPI_Group_free(&again);
 }
 
-/* Traffic on an intercommunicator of all ranks of both jobs; frees it. */
+/* Traffic on an intercommunicator of all ranks of both jobs; frees the intercommunicator. */
 static void together(MPI_Comm inter)
 {
 	MPI_Comm all, turned;
@@ -223,7 +223,7 @@ static void refuses(MPI_Comm comm, const char *name, int accepts)
 	CHECK(class == MPI_ERR_PORT && none == MPI_COMM_NULL);
 }
 
-/* Side 0's last rank writes the port's name into a file, under another name until it is complete. */
+/* Side 0's last rank writes the port's name into a file, under another name until the file is complete. */
 static void tell_name(const char *path, const char *name)
 {
 	char file[256], part[300];
@@ -315,8 +315,7 @@ static void visits(const char *path, int times)
 	}
 }
 
-/* A rank must not be sent a message before it knows the sender's address: kinds that send without a connection
- * would lose the message. */
+/* A rank must know the sender's address before a message comes: kinds that send without a connection would lose the message. */
 static void first_messages(const char *path)
 {
 	char name[MPI_MAX_PORT_NAME] = "";
@@ -475,7 +474,7 @@ static void close_under_accept(void)
 	pthread_join(thread, NULL);
 }
 
-/* Forks a client that connects a second later and waits without a limit: the port must answer its wrong secret. */
+/* Forks a client that connects a second later and waits without a limit: the port must answer the wrong secret. */
 static pid_t come_behind(int number)
 {
 	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello = { .magic = 0x31746d6c64646568u }, said;
@@ -601,7 +600,7 @@ static void full(const char *path)
 	MPI_Comm_free(&comm);
 }
 
-/* ---- nobody accepts -------------------------------------------------------------------------------------- */
+/* ---- no rank accepts ---------------------------------------------------------------------------------- */
 
 struct server {
 	int listens;
@@ -658,7 +657,7 @@ static void not_connected(MPI_Comm comm, const char *name, const char *timeout, 
 		MPI_Info_free(&info);
 }
 
-/* A connect to a name whose port number is that of a server which is no MPI process. */
+/* A connect to a name with the port number of a server that is no MPI process. */
 static void by_no_port(MPI_Comm comm, int is_root, const char *name, int closes, const char *timeout)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -708,7 +707,7 @@ static void *slow_word(void *arg)
 	return NULL;
 }
 
-/* A client that has sent its own verdict must not time out: the port may have an intercommunicator with it by then. */
+/* A client that has sent its verdict must not time out: the port may have an intercommunicator with that client by then. */
 static void accepted_slowly(const char *name, MPI_Comm comm)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -814,10 +813,10 @@ static void apart(MPI_Comm pair, int fd)
 	MPI_Comm_disconnect(&inter);
 	MPI_Comm_disconnect(&pair);
 	if (side)
-		CHECK(!read(fd, &c, 1));	/* the other process has the socket open until it ends */
+		CHECK(!read(fd, &c, 1));	/* the other process keeps the socket open until the end of the process */
 }
 
-/* The other job has ended or is about to: operations with it fail, and this job's go on. */
+/* The other job has ended or is about to: operations with that job fail, and operations within this job go on. */
 static void survive(MPI_Comm pair)
 {
 	int v = 1, sum, rc, class, n;
@@ -839,7 +838,7 @@ static void survive(MPI_Comm pair)
 	MPI_Comm_free(&pair);
 }
 
-/* The last rank of side 1 is killed. The ranks that learn of it make the other ranks' collectives fail, too. */
+/* The last rank of side 1 is killed. The ranks that detect the death make the other ranks' collectives fail, too. */
 static void lose(MPI_Comm inter)
 {
 	int rank, sum, rc = 0, class = 0, one = 1;

@@ -69,7 +69,7 @@ for kind in ${MPI_TEST_KINDS:-default xrc dc}; do
 		bad "first messages of 1 rank to 5 over $kind"
 	fi
 done
-# without a bound for all of a meeting; a stranger who says nothing is sent away all the same, after 5 s
+# without a bound for the whole handshake; a silent client is disconnected all the same, after 5 s
 pair "strangers" default 1 strangers "-x HEDDLE_INIT_TIMEOUT=0" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
 	bad "strangers come to a port"
@@ -107,9 +107,9 @@ pair "leave" default 2 leave "" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok"; then
 	bad "the other job ends without MPI_Comm_disconnect"
 fi
-# Of jobs that have been here and have ended nothing is left but a few words: neither queues nor rings. As a visitor's end is seen
-# some time behind it, the script waits for that. What only the process itself writes, and is longer than a page, are pools of receives
-# and of sends: they grow with what has been under way at once, whoever has sent it.
+# Jobs that connected and have ended leave nothing but a few words: neither queues nor rings. As the end of such a job is noticed with a
+# delay, the script waits for that. The objects longer than a page that only the process itself writes are pools of receives and of
+# sends: they grow with the number of messages under way at once, from any sender.
 held()
 {
 	for what in regions queues; do
@@ -117,7 +117,7 @@ held()
 	done | awk -F, '$1 ~ /^0x/ && !($6 ~ /^[0-9]+$/ && $7 == "lw" && $9 > 4096) { n++ } END { print n + 0 }'
 }
 
-# KIND: three visitors, one after the other; what there is then, regions and queues, is no more than behind the first one.
+# KIND: three jobs connect, one after the other; regions and queues afterwards are no more than behind the first one.
 visits()
 {
 	kind=$1
@@ -132,8 +132,8 @@ visits()
 		timeout -k 5 60 "$top/heddlerun" -n 2 -x SHCA_FABRIC=$fabric -x HEDDLE_SRQ_DEPTH=16 ${kind:+-x HEDDLE_TRANSPORT=$kind} \
 			"$top/tests/mp/mpi_comm_join" "$dir/s" 1 visits 1 >"$dir/out1" 2>&1 || status1=$?
 		case $visit in
-		1)	# The least of some looks, for what is not noticed yet would hide what is never given back; and two more, which the
-			# server may have made behind an early look. What stays of the server is four at least.
+		1)	# The least of some samples, since ends that are not noticed yet would hide leaks; and two more, which the
+			# server may have made behind an early sample. The server itself keeps at least four.
 			first=$(held)
 			for _ in $(seq 15); do
 				sleep 0.1

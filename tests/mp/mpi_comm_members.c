@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whom the ranks of a communicator are: every rank sends every rank of it, itself too, who it is in MPI_COMM_WORLD, and receives
- * that from any source: the source must be that rank. In communicators of every form of group: the world, a duplicate, blocks,
- * by turns, backwards, in no order, and between two groups. Any number of ranks.
+ * Members of communicators: every rank sends its rank in MPI_COMM_WORLD to every rank of the communicator, itself too, and
+ * receives these from any source: the source must be that rank. In communicators of every form of group: the world, a duplicate,
+ * blocks, by turns, backwards, in no order, and between two groups. Any number of ranks.
  */
 #include "mpi_test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Constructors of communicators (MPI-5.0 sections 7.4, 7.6): who is in them, several under way, intercommunicators, refusals. */
+/* Constructors of communicators (MPI-5.0 sections 7.4, 7.6): their members, several under way, intercommunicators, errors. */
 #include "mpi_test.h"
 
 #include <limits.h>
@@ -139,7 +139,7 @@ static void nonblocking(void)
 	MPI_Comm_free(&base[1]);
 }
 
-/* Context ids come back, whatever made the communicators: 40 times as many as there are at a time, in all. */
+/* Context ids come back, after every constructor: 40 times as many as there are at a time, in all. */
 static void reuse(int times)
 {
 	MPI_Comm c, d;
@@ -255,7 +255,7 @@ static void inter_parts(MPI_Comm inter, int nl, const int *local, int nr, const 
 	MPI_Group_free(&part);
 }
 
-/* All are on one host: a part is what is left of each group without those that want none. */
+/* All are on one host: a part has the ranks of each group that pass a type other than MPI_UNDEFINED. */
 static void inter_by_hardware(MPI_Comm inter, int nl, const int *local, int nr, const int *remote)
 {
 	int l[16], r[16], n = 0, m = 0, lr;
@@ -379,7 +379,7 @@ static void inter_of_unlike(void)
 		MPI_Comm_dup(MPI_COMM_SELF, &several[i]);
 	MPI_Intercomm_create(mine, 0, MPI_COMM_WORLD, me % 2 ? 0 : 1, 18, &c);
 	CHECK_INTER(c, n[mine_of], ranks[mine_of], n[!mine_of], ranks[!mine_of]);
-	/* one that is of both groups and one that is not: in one order on all, whoever gave them their numbers */
+	/* one that is of both groups and one that is not: in one order on all, whichever rank gave them their numbers */
 	for (int i = 0; i < 20; i++) {
 		MPI_Comm_idup(MPI_COMM_WORLD, &d[0], &q[0]);
 		MPI_Comm_idup(c, &d[1], &q[1]);
@@ -553,7 +553,7 @@ static void by_hardware(void)
 	unguided();
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------------------------- */
 
 static void refused(void)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors as a user meets them, one per run: the argument says which. mpi_errors.sh looks at what is printed and at the
- * exit status.
+ * Errors as a user meets them, one per run: the argument names the error. mpi_errors.sh checks the output and the exit status.
  */
 #include "mpi_test.h"
 
@@ -38,7 +37,7 @@ static void returned(void)
 	}
 }
 
-/* Waits until the job's standard error has `line`; fails unless it has `other`, too. */
+/* Waits until the job's standard error has `line`; fails unless `other` is there, too. */
 static void see(const char *path, const char *line, const char *other)
 {
 	char text[16384];
@@ -66,8 +65,8 @@ static void see_report(const char *path)
 	see(path, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD", "in MPI_Recv");
 }
 
-/* Rank 0 is in MPI_Finalize, and rank 1 has not received a message that rank 0 has sent without waiting for it:
- * until rank 0 reports it. */
+/* Rank 0 is in MPI_Finalize, and rank 1 has not received messages that rank 0 has sent and has not waited for. Rank 1 receives
+ * when rank 0 has reported them. */
 static void unreceived(const char *path)
 {
 	char buf[100] = "";
@@ -83,7 +82,8 @@ static void unreceived(const char *path)
 		MPI_Recv(buf, sizeof(buf), MPI_BYTE, 0, 5 + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Rank 0 waits for ever; rank 1 asks for its report, sees it in the job's standard error, and lets it go. */
+/* Rank 0 waits for ever; rank 1 asks for the hang report of rank 0 by SIGUSR1, finds the report in the job's standard error, and
+ * sends the message. */
 static void report(const char *path)
 {
 	pid_t pid = getpid();
@@ -183,7 +183,8 @@ static void say(const char *when, int rc)
 	fprintf(stderr, "%s: class %d, %s\n", when, class, text);
 }
 
-/* The last rank is killed in the middle of collectives; the others outlive the launcher's SIGTERM to see what they get. */
+/* The last rank is killed in the middle of collectives; the survivors ignore the launcher's SIGTERM, and print the error that
+ * they get. */
 static void killed(void)
 {
 	int rc = MPI_SUCCESS;
@@ -202,7 +203,7 @@ static void killed(void)
 	_exit(0);
 }
 
-/* One more communicator of `what` kind, of halves that were made before. */
+/* Creates a communicator by the constructor `what`. half: this rank's half, made before. */
 static int construct(const char *what, MPI_Comm half, MPI_Group world)
 {
 	MPI_Comm c = MPI_COMM_NULL;
@@ -233,7 +234,7 @@ static int construct(const char *what, MPI_Comm half, MPI_Group world)
 	return MPI_SUCCESS;
 }
 
-/* A rank is killed while the others make communicators with it. */
+/* A rank is killed while all ranks create communicators. */
 static void constructing(const char *what, int victim)
 {
 	MPI_Comm half;
@@ -306,7 +307,7 @@ int main(int argc, char **argv)
 		MPI_Error_class(99999, &v);
 		return 0;
 	}
-	if (!strcmp(mode, "outside"))		/* likewise; the initial error handler returns it (section 9.3) */
+	if (!strcmp(mode, "outside"))		/* likewise; the initial error handler returns the error (section 9.3) */
 		refused_outside();
 	test_init(&argc, &argv);
 	if (!strcmp(mode, "returned")) {
@@ -328,7 +329,7 @@ int main(int argc, char **argv)
 		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD) != MPI_SUCCESS, 1);
 		CHECK_EQ(MPI_Recv(&v, 1, MPI_INT, 99, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE) != MPI_SUCCESS, 1);
 		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_NULL) != MPI_SUCCESS, 1);
-		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, sync_comm) != MPI_SUCCESS, 1);	/* its parent's */
+		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, sync_comm) != MPI_SUCCESS, 1);	/* the error handler of the parent */
 	} else if (!strcmp(mode, "callback")) {
 		leave_attribute();
 	} else if (!strcmp(mode, "own-code")) {
@@ -369,7 +370,7 @@ int main(int argc, char **argv)
 		MPI_Finalize();
 		return 0;
 	} else if (!strcmp(mode, "uncompleted")) {
-		/* erroneous, and no reason to crash: its messages arrive during MPI_Finalize */
+		/* erroneous, and no reason to crash: messages arrive during MPI_Finalize */
 		static char in[64 * 1000], out[64 * 1000];
 		MPI_Request r;
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a user sees when a program is wrong: text and exit status.
+# Erroneous programs as a user sees them: text and exit status.
 set -u
 top=${MPI_TEST_BUILD:-.}
 tmp=$(mktemp -d) || exit 1
@@ -56,7 +56,7 @@ done
 expect 2 "--initial-errhandler fatal: mpi_errors_are_fatal, mpi_errors_abort or" "$top/heddlerun" --initial-errhandler fatal "$prog" returned
 expect 1 "HEDDLE_INITIAL_ERRHANDLER=mpi_error_return: not understood; allowed is one of mpi_errors_are_fatal|mpi_errors_abort" \
 	env HEDDLE_INITIAL_ERRHANDLER=mpi_error_return "$prog" returned
-# A rank that is killed: the others' calls say so, whoever runs the collective.
+# A rank is killed: the calls of the survivors return that error, with every executor.
 for n in 2 3; do
 	for off in 1k 0; do
 		expect 137 "after the kill: class 58, MPI_Allreduce: " \
@@ -71,7 +71,7 @@ for n in 2 3; do
 		}
 	done
 done
-# The same while communicators are made: all who are left are told, whoever it was.
+# The same while communicators are created: all survivors get the error, whichever rank has died.
 for what in MPI_Comm_dup MPI_Comm_idup MPI_Comm_split MPI_Comm_split_type MPI_Comm_create MPI_Comm_create_group \
 	MPI_Comm_create_from_group MPI_Intercomm_create MPI_Cart_create; do
 	for victim in 0 3; do
@@ -82,7 +82,7 @@ for what in MPI_Comm_dup MPI_Comm_idup MPI_Comm_split MPI_Comm_split_type MPI_Co
 		}
 	done
 done
-# Too little memory: what is needed and available, and what to change.
+# Too little memory: the text has the needed and the available amount, and the remedy.
 for n in 1 2; do
 	expect 0 "KiB needed" "$top/heddlerun" -x SHCA_RESERVE=1t -n $n "$prog" memory
 	grep -q "the machine has [0-9]* KiB available, .*memory cgroup.*raise the limit" "$tmp/err" || {
@@ -92,7 +92,7 @@ for n in 1 2; do
 done
 expect 1 "the limit on the size of files is" \
 	sh -c 'ulimit -f 2048; exec "$@"' sh "$top/heddlerun" -n 2 "$prog" returned
-# What a program leaves is listed, with names, and by each rank; what it does not leave is not.
+# Leaked objects are listed, with names, and by each rank; freed ones are not.
 leaks=$top/tests/mp/mpi_leaks
 for n in 1 3; do
 	expect 0 "" env HEDDLE_REPORT_LEAKS=1 "$top/heddlerun" -n $n "$leaks"
@@ -122,7 +122,7 @@ for n in 1 3; do
 	expect 0 "" "$top/heddlerun" -n $n "$leaks"
 	[ ! -s "$tmp/err" ] || { echo "FAILED: not asked for, but said:"; cat "$tmp/err"; failed=$((failed + 1)); }
 done
-# A program on its own is a job of one rank.
+# A program without a launcher is a job of one rank.
 expect 0 "" "$prog" returned
 expect 6 "communicator MPI_COMM_WORLD has 1 rank (0..0)" "$prog" fatal
 [ $failed -eq 0 ]

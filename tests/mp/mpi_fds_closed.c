@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_fds_closed MASK: descriptors 0 to 2 whose bits are set are closed, as in a daemon, before MPI_Init and after it. Neither
- * the library, nor libpmix, nor the device may take their numbers: what the program prints would go into that file. Whatever
- * opens descriptors is called.
+ * mpi_fds_closed MASK: the descriptors 0 to 2 whose bits are set are closed, as in a daemon, before MPI_Init and afterwards.
+ * Neither the library, nor libpmix, nor the device may take their numbers: output of the program would go into that file. The
+ * program calls every function that opens descriptors.
  *
  * mpi_fds_closed daemon DIRECTORY: after MPI_Init all descriptors from 3 on are closed, and files in the
  * directory get their numbers.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranks that start without some of descriptors 0 to 2 (mpi_fds_closed.c), with heddlerun and alone, over every kind of queue; heddlerun itself
-# that starts so; and what a rank that closes the library's descriptors is told.
+# Ranks that start without some of descriptors 0 to 2 (mpi_fds_closed.c), with heddlerun and alone, over every kind of queue; heddlerun
+# itself started so; and the error of a rank that closes the library's descriptors.
 set -u
 top=${MPI_TEST_BUILD:-.}
 log=$(mktemp) || exit 1
@@ -30,10 +30,10 @@ for kind in rc ud xrc dc; do
 	closed 3 7 $kind
 done
 unset HEDDLE_TRANSPORT
-# heddlerun without them: its own descriptors are not the ranks' output
+# heddlerun without them: heddlerun's descriptors are not the ranks' output
 timeout -k 5 60 "$top/heddlerun" -n 2 sh -c 'echo text; exec "$0" 6' "$top/tests/mp/mpi_fds_closed" <&- >&- 2>&- ||
 	{ echo "FAILED: heddlerun without descriptors 0 to 2: status $?"; exit 1; }
-# a loop over all descriptors after MPI_Init: alone it is no harm, in a job it is told, and no file of the program's is written to
+# a loop over all descriptors after MPI_Init: a single process is not harmed, a job reports that, and no file of the program's is written to
 timeout -k 5 60 "$top/tests/mp/mpi_fds_closed" daemon "$dir" >"$log" 2>&1 && grep -q '^closed: ok' "$log" ||
 	{ echo "FAILED: alone, all closed"; head -n 20 "$log"; exit 1; }
 timeout -k 5 60 "$top/heddlerun" -n 2 "$top/tests/mp/mpi_fds_closed" daemon "$dir" 2>&1 | head -n 100 >"$log"

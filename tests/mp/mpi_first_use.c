@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that all begin at once with what a library makes when it is first asked for. Before MPI_Init_thread and after
- * MPI_Finalize: what may be called at any time and is always thread-safe (MPI-5.0 section 11.4.1: infos, error classes, codes
- * and strings, error handlers of sessions). With MPI_THREAD_MULTIPLE in between: predefined attributes, names, keyvals,
- * types by precision, external32, operations, hardware.
+ * Threads that all make the first call of functions for which the library initializes something. Before MPI_Init_thread and after
+ * MPI_Finalize: the functions that may be called at any time and are always thread-safe (MPI-5.0 section 11.4.1: infos, error
+ * classes, codes and strings, error handlers of sessions). With MPI_THREAD_MULTIPLE in between: predefined attributes, names,
+ * keyvals, types by precision, external32, operations, hardware.
  */
 #include "mpi_test.h"
 
@@ -77,7 +77,7 @@ static void check_string(int code, const char *wanted)
 	CHECK_EQ(len, strlen(wanted));
 }
 
-/* One code whose string all threads change and read: each finds a whole one, or none. */
+/* One error code with a string that all threads change and read: each thread reads a whole string, or none. */
 static void change_strings(int number)
 {
 	char text[MPI_MAX_ERROR_STRING];
@@ -393,7 +393,7 @@ static void check_shared(void)
 		CHECK_EQ(MPI_Comm_free_keyval(&keyval_of[i]), MPI_SUCCESS);
 }
 
-/* Another thread may ask at any time whether MPI is initialized, and use it as soon as it is. */
+/* Another thread may ask at any time whether MPI is initialized, and use MPI from then on. */
 static void *wait_for_mpi(void *arg)
 {
 	int flag = 0, rank = -1;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that come long before they are received must not take memory without bound. Arguments: messages, bytes of
- * each, way, and the memory in KiB by which rank 0 may grow. Every other rank sends so many to rank 0, which computes
- * meanwhile, outside MPI, and then receives them:
- *     reverse   nonblocking sends, a tag for each, received in the reverse order: all the others come before their
- *               receive, while rank 0 is in MPI
+ * Unexpected messages must not take memory without bound. Arguments: messages, bytes of each, way, and the memory in KiB by which
+ * rank 0 may grow. Every other rank sends so many to rank 0, which computes meanwhile, outside MPI, and then receives them:
+ *     reverse   nonblocking sends, a tag for each, received in the reverse order: all but the last are unexpected, while rank 0
+ *               is in MPI
  *     order     blocking sends of one tag, received in order
  *     probe     the same, and rank 0 probes for a message that comes last, on another communicator
  *     release   blocking sends of one tag, then one of another, which rank 0 receives from all before the rest
@@ -120,7 +119,7 @@ static void in_order(bool probe)
 	free(in);
 }
 
-/* Rank 0 has all of the flood before it receives any of it: no sender may wait for that. */
+/* Rank 0 has all messages of the flood before it receives any of them: no sender may wait for that. */
 static void release(void)
 {
 	char *in = malloc((size_t)bytes + 1);
@@ -143,7 +142,8 @@ static void release(void)
 	free(in);
 }
 
-/* Rank 0 is full of others' messages, and holds them back. Who sends little is not to wait for them. */
+/* Rank 0 is full of unexpected messages, and holds their senders back (HDL_CTL_HOLD). A rank that sends little must not wait for
+ * these. */
 static void innocent(void)
 {
 	enum { FEW = 20 };
@@ -158,7 +158,7 @@ static void innocent(void)
 		MPI_Send(NULL, 0, MPI_BYTE, 0, 6, MPI_COMM_WORLD);
 		MPI_Waitall(messages, req, MPI_STATUSES_IGNORE);
 	} else if (me) {
-		/* twice: what has been received counts no more */
+		/* twice: received messages count no more */
 		for (int turn = 0; turn < 2; turn++) {
 			MPI_Recv(NULL, 0, MPI_BYTE, 0, 7, MPI_COMM_WORLD, &s);
 			for (int i = 0; i < FEW; i++)
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 	way = argc > 3 ? argv[3] : "reverse";
 	limit = argc > 4 ? atol(argv[4]) : 0;
 	make_buffers();
-	for (int i = 0; i < 100; i++)	/* what the connections take is not what is measured */
+	for (int i = 0; i < 100; i++)	/* so that the memory of the connections is not measured */
 		meet(sync_comm);
 	before = peak_kib();
 	for (int round = 0; round < 2; round++) {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages that come before their receive: their memory is bounded by HEDDLE_UNEXPECTED_MAX, whatever lane they take, and that of
+# Messages that come before their receive: their memory is bounded by HEDDLE_UNEXPECTED_MAX, on every lane, and that of
 # messages of up to 32 bytes by twice that or 16 MiB, with tables of 200 bytes a message; but for the announcements of those that
 # wait (128 bytes each, and a table). All of them are received.
 set -u
@@ -34,12 +34,12 @@ done
 flood 3 30000 20000 1024 reverse HEDDLE_RING_SIZE=0 HEDDLE_UNEXPECTED_MAX=8m
 flood 2 14000 10000 8000 reverse HEDDLE_UNEXPECTED_MAX=8m
 flood 2 4000 10000 40 probe HEDDLE_UNEXPECTED_MAX=0
-# the message that would let rank 0 go on gets through: it is small, as what comes before it; or its sender has sent little
+# the message for which rank 0 waits gets through: it is short, like those before; or its sender has sent little
 for kind in "" ud; do
 	flood 4 24000 30000 8 release "HEDDLE_TRANSPORT=$kind" HEDDLE_UNEXPECTED_MAX=64k
 	flood 4 14000 5000 1024 innocent "HEDDLE_TRANSPORT=$kind" HEDDLE_UNEXPECTED_MAX=512k
 done
-# 200 MB, with what is set by default
+# 200 MB, with default settings
 flood 2 120000 200000 1024 reverse HEDDLE_DEBUG=0
 
 # short ones: 400,000 take 110 MB where nothing bounds them, tables included
@@ -47,7 +47,7 @@ for kind in "" ud; do
 	flood 2 60000 400000 8 probe "HEDDLE_TRANSPORT=$kind" HEDDLE_UNEXPECTED_MAX=4m
 done
 
-# what is always, or now and then, told to hold back, arrives all the same
+# messages of senders that are held back always, or now and then, arrive all the same
 for max in 0 20k; do
 	for kind in "" ud dc; do
 		out=$(HEDDLE_UNEXPECTED_MAX=$max HEDDLE_TRANSPORT=$kind timeout -k 5 120 "$top/heddlerun" -n 3 "$top/tests/mp/mpi_stress" 2>&1) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was freed while something uses it: keys of attributes (MPI-5.0 section 7.7.2), datatypes, operations and communicators of
+ * Objects that are freed while in use: keys of attributes (MPI-5.0 section 7.7.2), datatypes, operations and communicators of
  * pending collectives (5.1.9, 6.9.5, 7.4.3), communicators and error handlers of pending receives (9.3).
  */
 #include "mpi_test.h"
@@ -17,7 +17,7 @@ static int class_of(int rc)
 
 static int copies, deletions;
 
-/* Looks the attribute up by the key that it is told. */
+/* Looks the attribute up by the key in the arguments. */
 static int copy(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)
 {
 	void *value;
@@ -40,8 +40,8 @@ static int deletion(MPI_Comm comm, int keyval, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
-/* The key goes with its last attribute: MPI_Comm_delete_attr is told its value, which MPI_Comm_free_keyval
- * took from the variable. */
+/* The key goes with the last attribute: MPI_Comm_delete_attr needs a saved copy of the key, since MPI_Comm_free_keyval resets the
+ * variable. */
 static void keys(void)
 {
 	int key, saved, flag;
@@ -66,7 +66,7 @@ static void keys(void)
 	CHECK_EQ(deletions, 2);
 #ifdef HEDDLE_MPI
 	CHECK_EQ(class_of(MPI_Comm_get_attr(a, saved, &value, &flag)), MPI_ERR_KEYVAL);
-	/* a key that was freed is not freed again, whether attributes have it or not */
+	/* a key that was freed is not freed again, with attributes or without */
 	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deletion, &key, NULL);
 	saved = key;
 	MPI_Comm_set_attr(a, key, NULL);
@@ -142,7 +142,7 @@ static void handler(MPI_Comm *comm, int *code, ...)
 #endif
 }
 
-/* Section 9.3: it may do what it likes. */
+/* Section 9.3: an error handler may do anything. */
 static void leaver(MPI_Comm *comm, int *code, ...)
 {
 	MPI_Comm it = *comm;
@@ -169,7 +169,7 @@ static void left_in_handler(void)
 
 /* ---- buffered messages ---------------------------------------------------------------------------------- */
 
-/* The communicator's buffer goes with it, when the message in it has left. */
+/* The communicator's buffer goes with the communicator, when the message in the buffer has left. */
 static void buffered(void)
 {
 	enum { N = 50000 };
@@ -192,7 +192,7 @@ static void buffered(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A message that is too long for its receive, which the program's handles of communicator and handler do not outlive. */
+/* A message that is too long for its receive; the program has freed the communicator and the error handler meanwhile. */
 static void truncated(void)
 {
 	int data[4] = { 0 };

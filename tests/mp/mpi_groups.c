@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups (MPI-5.0 section 7.3), against sets of ranks that the test keeps itself; and what is refused. */
+/* Groups (MPI-5.0 section 7.3), against sets of ranks that the test keeps itself; and errors. */
 #include "mpi_test.h"
 
 #include <limits.h>
@@ -63,7 +63,7 @@ static int members(unsigned mask, int *ranks)
 	return n;
 }
 
-/* All pairs of subsets, up to 5 ranks: what the set operations give, and in which order. */
+/* All pairs of subsets, up to 5 ranks: results of the set operations, and their order. */
 static void sets(void)
 {
 	unsigned all = 1u << (np < 5 ? np : 5);
@@ -185,7 +185,7 @@ static void of_communicators(void)
 	MPI_Group_free(&g);
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------------------------- */
 
 static void handles(void)
 {

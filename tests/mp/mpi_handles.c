@@ -2,7 +2,7 @@
 /*
  * Handles that are none (MPI-5.0 sections 2.5.1, 9.4): every kind of handle x null, freed, of another kind, and foreign ones
  * (addresses inside, outside and at odd places of the library's objects, unmapped ones, numbers) x the functions that take it.
- * The error is of the kind's class, the text names the function. Nothing crashes; under valgrind nothing reads what was freed.
+ * The error is of the kind's class, the text names the function. Nothing crashes; under valgrind no freed memory is read.
  */
 #include "mpi_test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What HEDDLE_REPORT_LEAKS lists: one of each kind, or with the argument "clean" none. mpi_errors.sh looks at what is printed. */
+/* Leaked objects for HEDDLE_REPORT_LEAKS: one of each kind, or with the argument "clean" none. mpi_errors.sh checks the
+ * output. */
 #include "mpi_test.h"
 
 static void add(void *in, void *inout, int *len, MPI_Datatype *t)
@@ -120,11 +121,11 @@ int main(int argc, char **argv)
 	MPI_Request r;
 
 	test_init(&argc, &argv);
-	/* what the library makes for itself is no leak */
+	/* internal objects of the library are no leak */
 	MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	MPI_Ibarrier(MPI_COMM_WORLD, &r);
 	MPI_Wait(&r, MPI_STATUS_IGNORE);
-	/* and neither is a key that was freed, though an attribute has it, nor a type that nobody may free */
+	/* and neither is a freed key that an attribute still uses, nor a predefined type, which must not be freed */
 	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &world_key, NULL);
 	MPI_Comm_set_attr(MPI_COMM_WORLD, world_key, NULL);
 	MPI_Comm_free_keyval(&world_key);

@@ -268,7 +268,7 @@ static void persistent(int mode, int n)
 	free(out);
 }
 
-/* Section 3.7.3: completion calls treat an inactive request as MPI_REQUEST_NULL, and it stays inactive. */
+/* Section 3.7.3: completion calls treat an inactive request as MPI_REQUEST_NULL, and the request stays inactive. */
 static void inactive(void)
 {
 	int v = 0, index, flag, count, indices[2];
@@ -331,7 +331,7 @@ static void inactive(void)
 
 /* ---- section 3.6 --------------------------------------------------------------------------------------- */
 
-/* A buffer of the size that the standard gives for n messages has room for n messages, in whatever order they leave. */
+/* A buffer of the size that the standard gives for n messages has room for n messages, in any order of their departure. */
 static void buffered(MPI_Comm comm, int on_comm, int automatic)
 {
 	enum { N = 6 };
@@ -529,7 +529,7 @@ static void generalized(void)
 	CHECK_STATUS(s[0], 11, 12, 12);
 	CHECK_EQ(is_cancelled(&s[0]), 1);
 
-	/* freed before it is complete: free_fn comes with the completion, query_fn never */
+	/* freed before completion: free_fn comes with the completion, query_fn never */
 	MPI_Grequest_start(query, general_free, general_cancel, &h, &r);
 	copy = r;
 	MPI_Request_free(&r);
@@ -542,7 +542,7 @@ static void generalized(void)
 	MPI_Request_free(&r);
 	CHECK(h.frees == 2 && h.queries == 0 && r == MPI_REQUEST_NULL);
 
-	/* errors of the callbacks: free_fn's counts, since it comes last */
+	/* errors of the callbacks: free_fn's counts, since free_fn comes last */
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 	g = (struct general){ .query_rc = MPI_ERR_TRUNCATE };
 	MPI_Grequest_start(query, general_free, general_cancel, &g, &r);
@@ -563,7 +563,7 @@ static void generalized(void)
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------------------------------------ */
 
 /* The class, and a text that names the call. */
 static void refused(const char *file, int line, const char *call, int rc, int want)

@@ -59,7 +59,7 @@ void completions(void)
 	CHECK_EQ(index, MPI_UNDEFINED);
 }
 
-/* One of three is truncated: the others are good, and the statuses say which. MPI_ERROR is not touched otherwise. */
+/* One of three is truncated: the other two succeed, and the statuses have the errors. MPI_ERROR is not touched otherwise. */
 void errors_in_status(void)
 {
 	char in[3][64], out[64] = "";
@@ -115,7 +115,7 @@ void freed(void)
 
 /* ---- section 3.8.4 ------------------------------------------------------------------------------------- */
 
-/* Sends that nobody receives: each is withdrawn, Wait returns, and nothing arrives. */
+/* Sends without a receive: each is cancelled, MPI_Wait returns, and nothing arrives. */
 void cancel_sends(void)
 {
 	static char big[300000];
@@ -145,7 +145,7 @@ void cancel_sends(void)
 	}
 }
 
-/* Sends and receives that meet while they are cancelled: both sides agree on which did, and what was received is whole. */
+/* Sends and receives that meet while they are cancelled: both sides agree on which ones matched, and received data is whole. */
 void cancel_races(void)
 {
 	static char out[100000], in[100000];
@@ -169,7 +169,8 @@ void cancel_races(void)
 			MPI_Cancel(&r);
 		MPI_Wait(&r, &s);
 		sent += !is_cancelled(&s);
-		/* The neighbour's is under way or was withdrawn: what is still to come is here after all have waited. */
+		/* The neighbour's message is under way or was cancelled: a message under way has arrived after all ranks have
+		 * waited. */
 		meet(sync_comm);
 		MPI_Cancel(&q);
 		MPI_Wait(&q, &s);

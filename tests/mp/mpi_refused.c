@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What messages and the collectives refuse (MPI-5.0 sections 2.8, 3, 6): error class, and in the text the call, the
- * argument and its value. Each is refused by the rank that called it, before anything is sent: the communicator works
- * afterwards. All of it once with MPI_ERRORS_RETURN, and once with an error handler that forgives: it is called once, and
- * the call returns the error all the same.
+ * Invalid arguments of messages and collectives (MPI-5.0 sections 2.8, 3, 6): error class, and in the text the call, the argument
+ * and its value. The calling rank refuses the call before anything is sent: the communicator works afterwards. All cases once
+ * with MPI_ERRORS_RETURN, and once with an error handler that returns: the handler is called once, and the call returns the error
+ * all the same.
  */
 #include "mpi_test.h"
 
@@ -253,7 +253,7 @@ static void in_place_and_aliases(void)
 	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Iscan, (s, r, 1, I, MPI_SUM, W, NULL));
 }
 
-/* A part of an array by its addresses, for MPI_BOTTOM. */
+/* A part of an array by absolute addresses, for MPI_BOTTOM. */
 static MPI_Datatype absolute(void *at, int n)
 {
 	MPI_Datatype t;
@@ -307,7 +307,7 @@ static void allowed_places(void)
 	MPI_Type_free(&to);
 	MPI_Type_free(&one);
 	MPI_Type_free(&all);
-	/* rank 0's result of MPI_Exscan is nobody's (section 6.11.2) */
+	/* rank 0's receive buffer is not significant in MPI_Exscan (section 6.11.2) */
 	s[0] = me + 1;
 	CHECK_EQ(MPI_Exscan(s, me ? r : NULL, 1, I, MPI_SUM, W), 0);
 	CHECK(!me || r[0] == me * (me + 1) / 2);
@@ -315,9 +315,10 @@ static void allowed_places(void)
 	CHECK_EQ(s[0], me + 1);
 }
 
-/* What looks like one of these and is right. */
-/* One buffer for both, where one rank alone could refuse it, because of the others' it is not significant: it is in place, as
- * with other MPIs. All ranks have the same arguments, and none waits for another one that has left. */
+/* Correct calls that resemble the refused ones. */
+/* One buffer as send and receive buffer, where only one rank could refuse it, since the receive buffer is not significant at the
+ * other ranks: the operation runs in place, as with other MPIs. All ranks pass the same arguments, and no rank waits for one that
+ * has returned with an error. */
 static void one_buffer(void)
 {
 	int root = np - 1, last = me == root, long_n = 50000, *v = malloc(2 * sizeof(*v) * (size_t)long_n);
@@ -388,7 +389,7 @@ static void allowed(void)
 	CHECK_EQ(MPI_Gather(s, 1, I, me ? NULL : r, -1 + 2 * !me, me ? MPI_DATATYPE_NULL : I, 0, W), 0);
 	CHECK_EQ(MPI_Scatter(me ? NULL : s, me ? -1 : 1, me ? MPI_DATATYPE_NULL : I, r, 1, I, 0, W), 0);
 	CHECK_EQ(MPI_Reduce(s, me ? NULL : r, 1, I, MPI_SUM, 0, W), 0);
-	/* one array, whose parts do not overlap */
+	/* one array; the two parts do not overlap */
 	s[0] = me + 1;
 	CHECK_EQ(MPI_Gatherv(s, 1, I, s, counts, apart, I, 0, W), 0);
 	for (int i = 0; i < np && !me; i++)

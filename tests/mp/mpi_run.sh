@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs the MPI test programs on 2, 3 and 4 ranks over every kind of queue, and over what Heddle selects by itself.
-# MPI_TEST_KINDS, MPI_TEST_RANKS, MPI_TEST_PROGRAMS narrow it down; MPI_TEST_PREFIX is how the programs' names begin. Several
-# threads do the same on every kind of queue, and many on two cores are slow: they run over what is selected and over RC, on
-# 2 and 3 ranks.
+# Runs the MPI test programs on 2, 3 and 4 ranks over every kind of queue, and over the kind that Heddle selects by itself.
+# MPI_TEST_KINDS, MPI_TEST_RANKS, MPI_TEST_PROGRAMS select a part; MPI_TEST_PREFIX is how the programs' names begin. Several
+# threads do the same on every kind of queue, and many on two cores are slow: they run over the selected kind and over RC, on 2 and 3 ranks.
 set -u
 top=${MPI_TEST_BUILD:-.}
 kinds=${MPI_TEST_KINDS:-default rc ud xrc dc}

@@ -92,7 +92,7 @@ static void truncation(int len, int room, int posted)
 		CHECK_EQ(class, MPI_ERR_TRUNCATE);
 		for (int i = room; i <= len; i++)
 			CHECK_EQ(buf[i], 0x33);
-		/* What follows is not disturbed. */
+		/* Later messages are not disturbed. */
 		CHECK_EQ(MPI_Recv(&value, 1, MPI_INT, peer, 21, MPI_COMM_WORLD, &s), MPI_SUCCESS);
 		CHECK_EQ(value, len);
 		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);

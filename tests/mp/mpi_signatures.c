@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages whose two sides lay out one signature differently (MPI-5.0 sections 3.3.1 and 5.1.11). A signature is drawn, and each
- * side of a message makes a type of it by other constructors, nested up to six deep, with a brute-force record of where each
- * basic element lies. What arrives is compared with that record, every byte of the buffer, the gaps among them. Receives may
- * be longer than their messages. All modes of sending; receives posted before and after, persistent, of matched probes.
- * Arguments: rounds, seed.
+ * Messages with the same signature and different layouts at the two sides (MPI-5.0 sections 3.3.1 and 5.1.11). A signature is
+ * drawn, and each side of a message makes a type of that signature by other constructors, nested up to six deep, with a
+ * brute-force record of where each basic element lies. The received data are compared with that record, every byte of the buffer,
+ * the gaps among them. Receives may be longer than their messages. All modes of sending; receives posted before and after,
+ * persistent, of matched probes. Arguments: rounds, seed.
  */
 #include "mpi_test.h"
 
@@ -34,12 +34,12 @@ static long draw(long n)
 	return (long)(rnd(&state) % (uint64_t)n);
 }
 
-/* ---- a type, and where its elements lie ------------------------------------------------------------------- */
+/* ---- a type, and the places of its elements ---------------------------------------------------------------- */
 
 /* Entry i of the type map is of kind[i] and lies at place[i]; all of it in lo..hi-1. */
 struct map {
 	MPI_Datatype type;
-	bool made;			/* and to be freed: it is none of the basic ones */
+	bool made;			/* derived, to be freed */
 	long n, lo, hi;
 	long *place;
 	const int *kind;
@@ -64,7 +64,7 @@ static void replace_type(struct map *m, MPI_Datatype type)
 	m->made = true;
 }
 
-/* Gives it bounds with which its copies do not touch each other, upwards or downwards; returns the extent. */
+/* Resizes the type so that copies do not touch each other, upwards or downwards. Returns the extent. */
 static long space_out(struct map *m)
 {
 	long extent = m->hi - m->lo + draw(4) * draw(9);
@@ -80,7 +80,7 @@ static long space_out(struct map *m)
 	return extent;
 }
 
-/* m becomes k copies of itself, at[i] bytes from where it was. */
+/* Replaces m by k copies of m, displaced by at[i] bytes. */
 static void replicate(struct map *m, long k, const long *at, const int *kind)
 {
 	long *place = malloc((size_t)(m->n * k) * sizeof(*place));
@@ -188,7 +188,7 @@ static MPI_Datatype make_subarray(const struct map *m, long k, long extent, long
 	return type;
 }
 
-/* One dimension, block-cyclic: of as many elements that this rank of it has k. */
+/* One dimension, block-cyclic: with so many elements that this rank has k of them. */
 static MPI_Datatype make_darray(const struct map *m, long k, long extent, long *at)
 {
 	int ranks = 1 + (int)draw(4), rank = (int)draw(ranks), block = 1 + (int)draw(3), size = 0;
@@ -388,7 +388,8 @@ static void plan_message(int k)
 		m->bytes += basic[m->kind[i % unit]].size;
 }
 
-/* Memory for a side, its type with addresses if the message is one from, or to, MPI_BOTTOM; what the call is told. */
+/* Allocates memory for a side; makes the type absolute if the message is from, or to, MPI_BOTTOM. Returns the buffer argument of
+ * the call. */
 static void *memory(struct message *m, struct side *s)
 {
 	MPI_Datatype type;

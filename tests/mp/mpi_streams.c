@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of types that are not one run of bytes (MPI-5.0 sections 3.4 to 3.10, 4.1): random layouts on both sides, different
- * ones, of all lengths, in every mode of sending and receiving; checked byte by byte against maps that the test makes for
- * itself. And what a large one costs: no more memory than a few pieces of it.
+ * ones, of all lengths, in every mode of sending and receiving; checked byte by byte against maps that the test makes for itself.
+ * And the memory that a large message takes: at most that of a few pieces.
  *
  *     mpi_streams [messages [seed [largest message]]]
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random traffic. Every rank knows, from one random sequence, every message of a round: who sends to whom, on which
- * communicator, with which tag, how long, by which kind of send (standard, synchronous, persistent, buffered) and receive
- * (posted, persistent, of a matched probe, withdrawn and posted again): many from, and into, memory with gaps. Each message
- * describes itself, and each is received exactly once. Beside them goes a shift in one buffer. Arguments: rounds, seed.
+ * Random traffic. Every rank knows, from one random sequence, every message of a round: sender, receiver, on which communicator,
+ * with which tag, how long, by which kind of send (standard, synchronous, persistent, buffered) and receive (posted, persistent,
+ * of a matched probe, withdrawn and posted again): many from, and into, memory with gaps. Each message describes itself, and each
+ * is received exactly once. A shift in one buffer runs at the same time. Arguments: rounds, seed.
  */
 #include "mpi_test.h"
 
@@ -22,7 +22,7 @@ struct header {
 	int from, to, comm, tag, len, n, round;
 };
 
-/* What receives a message. */
+/* The receive of a message. */
 struct slot {
 	char *buf;
 	int count, comm, apart, source, tag, complete;
@@ -73,7 +73,7 @@ static void check_message(const char *buf, const MPI_Status *s, int comm, int ro
 	CHECK(!taken[h.n]);
 	taken[h.n] = 1;
 	VERIFY(buf + sizeof(h), count - sizeof(h), seed_of(h.from, h.to, h.tag, h.n + 1000 * round));
-	/* No message of the same sender, communicator and tag that was sent before it may still be missing. */
+	/* No earlier message of the same sender, communicator and tag may still be missing. */
 	for (int i = 0; i < h.n; i++)
 		if (plan[i].from == h.from && plan[i].to == me && plan[i].comm == h.comm && plan[i].tag == h.tag)
 			CHECK(taken[i]);
@@ -88,7 +88,7 @@ static size_t spread(int i)
 	return (size_t)(i / BLOCK) * APART + (size_t)(i % BLOCK);
 }
 
-/* The first len bytes of it. */
+/* Returns the type of the first len bytes of a buffer with gaps. */
 static MPI_Datatype spread_type(int len)
 {
 	int lengths[2] = { 1, len % BLOCK };
@@ -114,7 +114,7 @@ static char *spread_out(char *dense, int len)
 	return apart;
 }
 
-/* Moves it together, and looks into the gaps. */
+/* Packs such a buffer, and checks the gaps. */
 static char *gather_in(char *apart, int len)
 {
 	char *dense = malloc(MAX);
@@ -131,7 +131,7 @@ static char *gather_in(char *apart, int len)
 enum { PLAIN, PERSISTENT, SPECIAL, BUFFERED };	/* of a send; SPECIAL: a synchronous one */
 enum { MATCHED = 2, MATCHED_NOW, WITHDRAWN, WITHDRAWN_PERSISTENT, RECEIVES };	/* of a receive, after PLAIN and PERSISTENT */
 
-/* A message that is there is matched and received apart from the others; otherwise the receive is posted. */
+/* A message that has arrived is received by a matched probe; otherwise the receive is posted. */
 static void receive(int k, int kind)
 {
 	struct slot *s = &slots[k];
@@ -157,7 +157,7 @@ static void receive(int k, int kind)
 		MPI_Cancel(&receives[k]);
 }
 
-/* It was withdrawn: posted again, behind all others, and sometimes withdrawn again. */
+/* Posts a cancelled receive again, behind all other receives, and sometimes cancels that one, too. */
 static void receive_again(int k, uint64_t *state)
 {
 	struct slot *s = &slots[k];
@@ -206,7 +206,8 @@ static void make_plan(uint64_t *state)
 	}
 }
 
-/* The room that the standard's model of a buffer needs for this round's messages, and no more; or whatever MPI takes. */
+/* The room that the standard's model of a buffer needs for this round's messages, and no more; or an automatic buffer
+ * (MPI_BUFFER_AUTOMATIC). */
 static void attach_buffer(int round)
 {
 	size_t bytes = 0;
@@ -355,8 +356,8 @@ static void run_round(int round, uint64_t *state)
 	make_plan(state);
 	attach_buffer(round);
 	start_shift(&shift, round, state);
-	/* The receives are posted in an order of this rank's own, some before and some after its sends. For messages
-	 * with the same envelope it makes no difference which one is posted for which. */
+	/* The receives are posted in an order that this rank draws, some before and some after its sends. Messages with the same
+	 * envelope may match any of their receives. */
 	for (int i = 0; i < MESSAGES; i++)
 		order[i] = i;
 	uint64_t own = *state ^ mix(me);

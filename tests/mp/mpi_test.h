@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the MPI test programs share. They are correct programs of the standard and run under any MPI; TEST_MPICC builds
- * them for another one to prove that.
+ * Shared by the MPI test programs. They are correct programs of the standard and run under any MPI; TEST_MPICC builds them for
+ * another MPI to prove that.
  */
 #ifndef MPI_TEST_H
 #define MPI_TEST_H
@@ -118,7 +118,7 @@ static inline void meet(MPI_Comm comm)
 	}
 }
 
-/* An error handler that forgives: what it does to the code does not make the call one that was right (section 9.3). */
+/* An error handler that sets the code to MPI_SUCCESS: the call returns the error all the same (section 9.3). */
 static int n_forgiven;
 static inline void forgives(MPI_Comm *comm, int *code, ...)
 {

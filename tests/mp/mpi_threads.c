@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_THREAD_MULTIPLE: in every rank several threads, each with a job of its own, which has a partner thread of the same
- * job in the other ranks: messages by own tags on one communicator, on own communicators, wildcards, Test and Iprobe
- * loops, nonblocking operations, collectives, constructors of communicators, messages to the rank itself, errors, and
- * one that only waits. Arguments: rounds, threads of each job (1).
+ * MPI_THREAD_MULTIPLE: in every rank several threads, each with one job and a partner thread of the same job in the other ranks:
+ * messages by a tag of the thread on one communicator, on a communicator of the thread, wildcards, Test and Iprobe loops,
+ * nonblocking operations, collectives, constructors of communicators, messages to the rank itself, errors, and one thread that
+ * only waits. Arguments: rounds, threads of each job (1).
  */
 #include "mpi_test.h"
 
@@ -17,8 +17,8 @@ static int rounds = 60, copies = 1;
 struct job {
 	const char *name;
 	void (*run)(struct job *job);
-	int number;		/* of the thread: its tag where threads share a communicator */
-	MPI_Comm comm;		/* its own */
+	int number;		/* of the thread: the tag where threads share a communicator */
+	MPI_Comm comm;		/* the job's communicator */
 	pthread_t thread;
 };
 
@@ -39,7 +39,7 @@ static void nap(long us)
 	nanosleep(&t, NULL);
 }
 
-/* The same random numbers in all ranks, so that each knows what the others send. */
+/* The same random numbers in all ranks, so that each rank knows the messages of all ranks. */
 static uint64_t common(struct job *job, int round)
 {
 	return mix(mix((uint64_t)job->number) ^ (uint64_t)round);
@@ -130,7 +130,7 @@ static void nonblocking(struct job *job)
 	}
 }
 
-/* Everybody sends to everybody, who receives from any source, or by any tag. A peer may be a round ahead. */
+/* Every rank sends to every rank, and receives from any source, or by any tag. A peer may be a round ahead. */
 static void wildcards(struct job *job)
 {
 	char *out = malloc(MAX), *in = malloc(MAX);
@@ -269,7 +269,7 @@ static void *self_sender(void *arg)
 		size_t len = common(job, i) % MAX;
 
 		if (i % 8 == 0)
-			nap(300);	/* the receiver waits, asleep, for what only this thread will do */
+			nap(300);	/* the receiver waits, asleep, for a message that only this thread will send */
 		fill(out, len, seed_of(me, me, job->number, i));
 		(i % 2 ? MPI_Ssend : MPI_Send)(out, (int)len, MPI_BYTE, me, i, job->comm);
 	}
@@ -344,7 +344,7 @@ static void errors(struct job *job)
 	MPI_Comm_free(&comm);
 }
 
-/* Asleep in one receive while the others work, until the last rank's partner has finished its rounds. */
+/* Sleeps in one receive while the other threads work, until the partner in the last rank has finished all rounds. */
 static void waits(struct job *job)
 {
 	int token = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Virtual topologies (MPI-5.0 chapter 8) on any number of ranks: what the constructors made, the queries, and what is refused. */
+/* Virtual topologies (MPI-5.0 chapter 8) on any number of ranks: constructors, queries, and errors. */
 #include "mpi_test.h"
 
 #include <limits.h>
@@ -38,8 +38,8 @@ static void dims_create(void)
 		{ 36, 2, { 0, 0 }, { 6, 6 } }, { 72, 3, { 0, 0, 0 }, { 6, 4, 3 } }, { 60, 4, { 0, 0, 0, 0 }, { 5, 3, 2, 2 } },
 		{ 24, 3, { 0, 2, 0 }, { 4, 2, 3 } }, { 8, 2, { 8, 1 }, { 8, 1 } }, { 1000003, 2, { 0, 0 }, { 1000003, 1 } },
 		{ INT_MAX, 3, { 0, 0, 0 }, { INT_MAX, 1, 1 } }, { 1 << 30, 4, { 0, 0, 0, 0 }, { 256, 256, 128, 128 } },
-		/* the largest and the smallest are as close as can be, whatever the largest is; where that leaves a choice, the
-		 * largest is the smallest that it can be */
+		/* the largest and the smallest are as close as possible; where that leaves a choice, the largest is as small as
+		 * possible */
 		{ 34425, 3, { 0, 0, 0 }, { 51, 27, 25 } }, { 34425 * 7, 4, { 0, 7, 0, 0 }, { 51, 7, 27, 25 } },
 		{ 20, 4, { 0, 0, 0, 0 }, { 5, 2, 2, 1 } }, { 1440, 4, { 0, 0, 0, 0 }, { 8, 6, 6, 5 } },
 		{ 720720, 4, { 0, 0, 0, 0 }, { 33, 30, 28, 26 } }, { 1, 0, { 0 }, { 0 } }, { 1024, 1, { 0 }, { 1024 } },
@@ -266,7 +266,8 @@ static int compare_pairs(const void *a, const void *b)
 	return memcmp(a, b, 2 * sizeof(int));
 }
 
-/* Edges v -> v + 1 (weight 1 + v) and v -> 0 (weight 100), told by whom they concern, or by somebody else. */
+/* Edges v -> v + 1 (weight 1 + v) and v -> 0 (weight 100), by: rank v + by specifies the edges of v; below 0: rank 0 specifies
+ * all. */
 static void dist_graph(int by, int weighted)
 {
 	int in[32][2], out[2][2], sources[32], sw[32], dests[32], dw[32], n = 0, i, indeg, outdeg, w, want = 0, status;
@@ -332,7 +333,7 @@ static void adjacent(void)
 	MPI_Comm_free(&c);
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------------------------- */
 
 static void refused(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of derived types, small and large, to derived and to plain buffers; what the functions of chapter 5 return and
- * refuse (MPI-5.0 chapters 3 and 5). */
+/* Messages of derived types, small and large, to derived and to plain buffers; results and errors of the functions of chapter 5
+ * (MPI-5.0 chapters 3 and 5). */
 #include "mpi_test.h"
 
 #include <stddef.h>
@@ -251,7 +251,7 @@ static void layouts(int count)
 	free(to);
 }
 
-/* Sections 5.2 and 5.3: what one packs, as a message of MPI_PACKED, another unpacks, or receives as what it is. */
+/* Sections 5.2 and 5.3: one rank packs and sends as MPI_PACKED; another rank unpacks, or receives with the original type. */
 static void packed(void)
 {
 	int right = (me + 1) % np, left = (me + np - 1) % np, size, more, position = 0, n = 3, order[64];
@@ -291,7 +291,7 @@ static void packed(void)
 	MPI_Type_free(&t);
 }
 
-/* ---- what types were made of, names, attributes ------------------------------------------------------------------- */
+/* ---- contents of types, names, attributes --------------------------------------------------------------------- */
 
 static void contents(void)
 {
@@ -312,7 +312,7 @@ static void contents(void)
 	MPI_Type_get_contents_c(t, 0, 0, 3, 1, NULL, NULL, large, in);
 	CHECK(large[0] == 2 && large[1] == 1 && large[2] == 3);
 	MPI_Type_free(&t);
-	MPI_Type_get_envelope(in[0], &ni, &na, &nt, &combiner);		/* it is ours, and still there */
+	MPI_Type_get_envelope(in[0], &ni, &na, &nt, &combiner);		/* the inner type is ours, and still exists */
 	CHECK_EQ(combiner, MPI_COMBINER_STRUCT);
 	MPI_Type_free(&in[0]);
 	MPI_Type_get_envelope(MPI_INT, &ni, &na, &nt, &combiner);
@@ -376,7 +376,7 @@ static void names_and_attributes(void)
 	CHECK_EQ(deleted, 2);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void refused_at(int line, int code, int want, const char *call, const char *what)
 {
@@ -474,7 +474,7 @@ static void refused(void)
 	REFUSED(MPI_ERR_TYPE, "MPI_Type_get_envelope_c", Type_get_envelope, u, &a, &b, &d, &e);
 	REFUSED(MPI_ERR_TYPE, "MPI_Type_get_contents_c", Type_get_contents, u, 9, 9, 9, v, where, bad);
 	MPI_Type_free(&u);
-	/* freed, of another kind, and nobody's */
+	/* freed, of another kind, and invalid */
 	MPI_Type_free(&t);
 	REFUSED(MPI_ERR_TYPE, "or was freed", Type_commit, &stale);
 	REFUSED(MPI_ERR_TYPE, "or was freed", Type_free, &stale);

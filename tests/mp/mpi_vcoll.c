@@ -428,7 +428,7 @@ static void predefined(void)
 	CHECK_EQ(any, np == 1);
 }
 
-/* Number i of what rank r gives; the sum of those of ranks from `from` to before `to`. */
+/* Element i of the input of rank r; the sum of element i over ranks `from` to `to` - 1. */
 static long given(int r, int i)
 {
 	return 1000L * r + i % 977;
@@ -443,8 +443,8 @@ static long sum_of(int from, int to, int i)
 	return sum;
 }
 
-/* Vectors of several segments, short ones, and none; in place the result of reduce_scatter lies over the parts that others are
- * sent, and over the rank's own: the first rank's part is the least. */
+/* Vectors of several segments, short ones, and none; in place the result of reduce_scatter overwrites the parts that go to other
+ * ranks, and the rank's own part: the first rank's part is the least. */
 static void sums(int n, int in_place)
 {
 	int counts[64], all = 0, mine = 0, wrong = 0;
@@ -493,7 +493,7 @@ static int class_of(int rc)
 	return class;
 }
 
-/* What every rank can tell by itself; nothing is sent. */
+/* Errors that every rank detects by itself; nothing is sent. */
 static void errors(void)
 {
 	int v = 0, w[64], counts[64] = { 0 }, displs[64] = { 0 };

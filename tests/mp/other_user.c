@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another user of the host (65534; started by root), who tries to hold up jobs. Prints "ready" and goes on until killed.
+ * Another user of the host (65534; started by root), which tries to hold up jobs. Prints "ready" and goes on until killed.
  *
  *     other_user port N              connects to port N of the loopback device and sends nothing; prints "closed" when the peer
  *                                    closes the connection
- *     other_user bind TYPE NAME...   binds abstract names. TYPE: silent (does not listen), listen, full (its backlog is full),
+ *     other_user bind TYPE NAME...   binds abstract names. TYPE: silent (does not listen), listen, full (a full backlog),
  *                                    datagram
  *     other_user flood NAME          sends datagrams there without end
  *     other_user make DIRECTORY      makes the directory, writable for all

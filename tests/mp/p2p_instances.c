@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Beside MPI a second instance of the transport in each process, with a matching of its own: the same ranks, contexts and tags
- * in both. What comes by one instance is matched in its own matching and fetched by it, whether its receive was there before or
- * not; what is held back, and a peer that fails, is that instance's; and MPI goes on when the other one has ended.
+ * Beside MPI a second instance of the transport in each process, with a separate matching: the same ranks, contexts and tags in
+ * both. A message of one instance is matched in that instance's matching and fetched by that instance, expected or unexpected;
+ * back-pressure, and the failure of a peer, concern one instance; and MPI goes on when the second instance has ended.
  *
  *     p2p_instances MESSAGES SEED
  *
- * By one thread: requests and buffers are of one pool for the process, which is MPI's lock's.
+ * By one thread: both instances use the process's one pool of requests and buffers, which MPI's lock protects.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "p2p/comm/comm.h"
 #include "p2p/match.h"
 
-/* transport/peer/ep.h has a name of its own for a pool */
+/* transport/peer/ep.h defines hdl_pool, too, and cannot be included here */
 void hdl_ep_fail(struct hdl_ep *ep, int err);
 
 enum { RANKS = 8, MOST = 40000, TAG = 5, LAST = 6, ASIDE = 7 };
@@ -145,8 +145,8 @@ static void begin(void)
 			fail("an address is not taken", r, 0);
 }
 
-/* A message each way between all, in both instances, by the same tag. early: the instance whose receives are there first; the
- * other's are posted when some of what they match has come. */
+/* Every rank sends one message to every rank, in both instances, by the same tag. early: the instance that posts its receives
+ * first; the other instance posts its receives when some messages have come. */
 static void exchange(unsigned number, int early)
 {
 	static char got[2][RANKS][MOST], out[RANKS][MOST];
@@ -194,7 +194,8 @@ static void come_together(void)
 	finish(&r, &none, 1);
 }
 
-/* MPI's receive of whatever comes from anybody is none of the second instance's; nor is what waits in one there for the other. */
+/* A wildcard receive of MPI does not match messages of the second instance; nor do unexpected messages of one instance match
+ * receives of the other. */
 static void aside(unsigned messages)
 {
 	struct hdl_req *req;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Partitioned communication over every kind of queue: what the chapter says, random traffic of one and of several threads, a rank that
+# Partitioned communication over every kind of queue: the rules of the chapter, random traffic of one and of several threads, a rank that
 # dies. PARTITIONED_RANDOM batches, PARTITIONED_SEED.
 . "$(dirname "$0")/death_lib.sh"
 [ -x "$run" ] || { echo "no $run"; exit 1; }

@@ -197,7 +197,7 @@ out:
 }
 
 /* The receiver has started, and the sender has received a later message, before the sender's first start. In later epochs the
- * receiver starts ahead of some partitions, and behind others. */
+ * receiver starts ahead of some partitions, and behind the rest. */
 static void receiver_first(void)
 {
 	enum { N = 8, EACH = 100 };

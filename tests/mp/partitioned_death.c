@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies in the middle of partitioned communication with all others: each of them gets MPI_ERR_PROC_ABORTED from its
- * receive, of which some partitions came, from MPI_Parrived, from its send, which never had a receiver or whose receiver was at
- * it, and from a start afterwards. The others' requests among each other go on. To be run with heddlerun --on-death=continue.
+ * A rank dies in the middle of partitioned communication with all other ranks: each survivor gets MPI_ERR_PROC_ABORTED from the
+ * receive, of which some partitions came, from MPI_Parrived, from the send, with or without a matching receive, and from a later
+ * start. Requests among survivors go on. Must run under heddlerun --on-death=continue.
  *
  *     partitioned_death DEAD BYTES
  */

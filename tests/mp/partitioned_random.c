@@ -3,8 +3,9 @@
  * Random partitioned traffic. All ranks make the same plan of a batch from the seed: pairs of requests between random ranks (also
  * of one rank with itself, several pairs of one tag), with other numbers of partitions on both sides, sizes from nothing to some
  * hundred KiB, dense or strided types, some epochs. Each rank then makes its requests, and in each epoch starts them in a random
- * order; several threads mark the partitions in random orders and pieces (MPI_Pready, _range, _list), others ask MPI_Parrived for
- * single partitions, which must hold their bytes then. Ordinary messages run beside. Arguments: batches, seed, threads.
+ * order; several threads mark the partitions in random orders and pieces (MPI_Pready, _range, _list), other threads call
+ * MPI_Parrived for single partitions, which must hold their bytes then. Ordinary messages run beside. Arguments: batches, seed,
+ * threads.
  */
 #include "mpi_test.h"
 

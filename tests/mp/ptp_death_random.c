@@ -6,8 +6,8 @@
  *
  *     ptp_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE
  *
- * MICROSECONDS: when it dies. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and forms,
- * the same on all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
+ * MICROSECONDS: delay of the death. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and
+ * forms, the same on all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -189,7 +189,7 @@ static bool is_open(const struct stream *s)
 	return has_more(s);
 }
 
-/* What has been completed, by any of the calls for that. */
+/* Completes some requests, by any of the calls for that. */
 static void complete(struct worker *w, int round)
 {
 	MPI_Status statuses[64];

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What chapter 12 of the MPI standard says of one-sided communication (rma_*.c): all of it over what is selected, the operations over
-# every queue kind, on devices that do without something, and between hosts, which are played. RMA=all: more ranks, and much of
+# One-sided communication by chapter 12 of the MPI standard (rma_*.c): all programs over the selected kind, the operations over every
+# queue kind, on devices without some features, and between simulated hosts. RMA=all: more ranks, and much of
 # everything (rma_large). Run in the build directory.
 . "$(dirname "$0")/coll_lib.sh"
 all=${RMA:-}
@@ -20,7 +20,7 @@ for kind in rc xrc dc dc,ud ${all:+ud}; do
 	try "atomic, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind -x RMA_TIMES=80 tests/mp/rma_atomic
 done
 # Accumulates by the device: single requests, loops that end while they are posted and later ones, a queue kind that peers share, between hosts;
-# memory and devices that it cannot do without.
+# memory and devices that such accumulates need.
 try "atomic, by the device" 3 --report-transports -x RMA_GRANULARITY=8 -x RMA_TIMES=80 tests/mp/rma_atomic
 reported 'MPI_Win_create, 3 ranks.*accumulates by device for aligned elements of 8 bytes.*else cpu' "that the device accumulates"
 try "atomic, by the device, SHCA_BEHAVE=async,noarena" 3 -x SHCA_BEHAVE=async,noarena -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic

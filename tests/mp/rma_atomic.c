@@ -98,7 +98,7 @@ static void swap_counter(const struct window *w)
 				break;
 			was = old;
 		}
-		for (;;) {	/* the upper half of a word whose lower half is counted, too */
+		for (;;) {	/* the upper half of a word with a lower half that is counted, too */
 			small_next = small + 1;
 			MPI_Compare_and_swap(&small_next, &small, &small_old, MPI_INT32_T, 0, disp(w, 0, 12), w->win);
 			MPI_Win_flush(0, w->win);
@@ -458,7 +458,7 @@ static void exchanged_of(const struct window *w)
 	MPI_Win_unlock_all(w->win);
 	meet(WORLD);
 	own_begin(w);
-	if (!me)	/* what is left was taken last; the first value was there before */
+	if (!me)	/* the value that is left was stored last; the first value was there before */
 		took[n] = *(int64_t *)(void *)w->mem;
 	own_end(w);
 	all_took = gather_sorted(took, n + !me, &takes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The operations of one-sided communication (MPI-5.0, section 12.3) in every flavour of window and every kind of epoch: each rank
- * accesses its right neighbour and is accessed by its left one.
+ * accesses the right neighbour and is accessed by the left one.
  */
 #include "rma_test.h"
 
@@ -121,7 +121,7 @@ static void long_ones(void)
 	everywhere(70001, long_ones_of);
 }
 
-/* Many operations in one epoch, from and to places side by side, gets among them; a rank is its own target, too. */
+/* Many operations in one epoch, from and to places side by side, gets among them; a rank is also a target of itself. */
 static void many(const struct window *w, enum epoch e)
 {
 	enum { N = 300, PLACE = 24 };
@@ -163,7 +163,7 @@ static void many_at_once(void)
 	everywhere(302 * 24, many);
 }
 
-/* The origin's buffer is part of its own memory in the window. */
+/* The origin's buffer is part of the origin's memory in the window. */
 static void from_window(const struct window *w, enum epoch e)
 {
 	static unsigned char was[4000];
@@ -189,7 +189,7 @@ static void between_windows(void)
 
 enum { PER_KIND = 3 };
 
-/* A combination of type and operation: its number of elements is small, since there are many combinations. */
+/* A combination of type and operation: the number of elements is small, since there are many combinations. */
 static bool defined(int type, int op)
 {
 	return operations[op].groups & elements[type].group;
@@ -267,7 +267,8 @@ static void accumulate_once(const struct window *w, enum epoch epoch, const stru
 	meet(WORLD);
 }
 
-/* Every type with every operation on it by every call. Epochs and flavours take turns: each combination is in one of them. */
+/* Every type with every operation defined for that type, by every call. Epochs and flavours take turns: each combination is in
+ * one of them. */
 static void all_types(void)
 {
 	int turn = 0;
@@ -297,7 +298,7 @@ static void all_types(void)
 	}
 }
 
-/* The element that is compared is replaced if it is equal, and comes back in any case. */
+/* MPI_Compare_and_swap replaces the element if equal, and returns the old element in any case. */
 static void swap_elements(const struct window *w, enum epoch epoch)
 {
 	for (int t = 0; t < N_ELEMENTS; t++) {
@@ -404,7 +405,7 @@ static void columns(const struct window *w, enum epoch e)
 	MPI_Type_commit(&column);
 	MPI_Type_commit(&row);
 	begin(w, e);
-	/* column 2 to their row 1, from its column 1 on; their row 0 to row 4, their column 0 to column 11 */
+	/* column 2 to their row 1, from column 1 of that row on; their row 0 to row 4, their column 0 to column 11 */
 	MPI_Put(&a[0][2], 1, column, right, disp(w, right, (COLUMNS + 1) * (MPI_Aint)sizeof(int)), 1, row, w->win);
 	MPI_Get(&b[4][0], 1, row, right, disp(w, right, 0), ROWS, MPI_INT, w->win);
 	MPI_Get(&b[0][11], 1, column, right, disp(w, right, 0), 1, column, w->win);
@@ -447,7 +448,7 @@ static void shapes(const struct window *w, enum epoch e)
 	MPI_Get_address(&scattered[0], &absolute[1]);
 	MPI_Type_create_hindexed(2, two, absolute, MPI_INT, &bottom);
 	MPI_Type_commit(&bottom);
-	/* ints at 8 bytes before the displacement, and at it */
+	/* ints at 8 bytes before the displacement, and at the displacement */
 	MPI_Type_create_hindexed(2, (int[]){ 1, 1 }, (MPI_Aint[]){ -8, 0 }, MPI_INT, &back);
 	MPI_Type_commit(&back);
 	MPI_Type_indexed(2, two, places, MPI_INT, &descending);
@@ -661,8 +662,8 @@ static void requests(const struct window *w, enum epoch e)
 	own_end(w);
 }
 
-/* A request may be freed while it is active (section 3.7.3): the operation goes on, and a flush completes it. MPI-4.1 allows
- * that for one-sided operations; MPI-5.0 demands a wait or a test. */
+/* A request may be freed while active (section 3.7.3): the operation goes on, and a flush completes it. MPI-4.1 allows that for
+ * one-sided operations; MPI-5.0 demands a wait or a test. */
 static void freed(const struct window *w, enum epoch e)
 {
 	enum { LEN = 50000 };
@@ -699,7 +700,7 @@ static void by_requests(void)
 	everywhere(50000 * 8, freed);
 }
 
-/* A request may be completed after its epoch: that has completed the operation already. */
+/* A request may be completed after the epoch: the end of the epoch has completed the operation already. */
 static void late_waits(void)
 {
 	struct window w;
@@ -847,7 +848,7 @@ static void indirect(void)
 	MPI_Win_fence(0, win);
 	for (int i = 0; i < EACH; i++)
 		CHECK(a[i] == map[i]);
-	/* and the sums back: each element gets as often one as it was asked for */
+	/* and the sums back: each element has been incremented once per occurrence in the map */
 	memset(b, 0, sizeof(b));
 	MPI_Win_fence(0, win);
 	for (int i = 0; i < EACH; i++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies that has to do with a window: every survivor's wait ends with MPI_ERR_PROC_ABORTED, none hangs. To be run with
- * heddlerun --on-death=continue.
+ * A rank that uses a window dies: every survivor's wait ends with MPI_ERR_PROC_ABORTED, none hangs. Must run under heddlerun
+ * --on-death=continue.
  *
  *     rma_death RANK CASE FILE [created]     FILE: see survivors.h, or -; created: by MPI_Win_create
  *
  * Cases:
- *     holder        the rank holds rank 0's lock, exclusive, and the others wait for it, or come later
- *     waiter        the rank waits for the lock, which rank 0 holds, and others wait behind it
+ *     holder        the rank holds rank 0's lock, exclusive, and the other ranks wait for the lock, or come later
+ *     waiter        the rank waits for the lock, which rank 0 holds, and other ranks wait behind that rank
  *     target        the rank is the target: lock, operations, flush
- *     fence, post   the others wait for the rank in MPI_Win_fence, MPI_Win_wait
+ *     fence, post   the other ranks wait for the rank in MPI_Win_fence, MPI_Win_wait
  */
 #include <string.h>
 

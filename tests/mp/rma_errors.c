@@ -84,7 +84,7 @@ static void creation(void)
 		MPI_Comm_free(&inter);
 		MPI_Comm_free(&half);
 	}
-	/* Memory that nobody has: on every rank alike, and on one alone. */
+	/* More memory than any machine has: on every rank alike, and on one alone. */
 	FAILS(MPI_Win_allocate((MPI_Aint)1 << 52, 1, MPI_INFO_NULL, WORLD, &p, &win), MPI_ERR_NO_MEM);
 	FAILS(MPI_Win_allocate(me == np / 2 ? (MPI_Aint)1 << 52 : 64, 1, MPI_INFO_NULL, WORLD, &p, &win), MPI_ERR_NO_MEM);
 	if (flavour_possible(SHARED))
@@ -416,7 +416,7 @@ static void pair_at_page_end(void)
 	CHECK(now.value == 7 && now.index == left);
 }
 
-/* Memory of a target whose pages may not be accessed: the operation fails at its origin, the owner and the window go on. */
+/* Memory of a target with pages that may not be accessed: the operation fails at the origin, the owner and the window go on. */
 static void target_protected(void)
 {
 	char *mem = page_end(PAGE);

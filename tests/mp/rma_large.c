@@ -98,7 +98,7 @@ static void ranks(int rounds, const char *flavour)
 			}
 			MPI_Win_flush_all(w.win);
 			MPI_Win_unlock_all(w.win);
-			/* one number, under the lock of one rank, by everybody */
+			/* one number, under the lock of one rank, by every rank */
 			MPI_Win_lock(MPI_LOCK_EXCLUSIVE, np / 2, 0, w.win);
 			MPI_Get(&v, 1, MPI_INT64_T, np / 2, disp(&w, np / 2, 8), 1, MPI_INT64_T, w.win);
 			MPI_Win_flush(np / 2, w.win);

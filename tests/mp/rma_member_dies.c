@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A member of a window is killed: every operation on it and every synchronization with it ends with MPI_ERR_PROC_ABORTED, none
- * hangs, and the survivors go on with each other in the same window. To be run with heddlerun --on-death=continue.
+ * A member of a window is killed: every operation on that member and every synchronization with that member ends with
+ * MPI_ERR_PROC_ABORTED, none hangs, and the survivors go on with each other in the same window. To be run with heddlerun
+ * --on-death=continue.
  *
  *     rma_member_dies RANK FLAVOUR WHAT FILE [MICROSECONDS]     FILE: see survivors.h
  *     rma_member_dies_at RANK FLAVOUR WHAT FILE POINT           WHAT: random, or within: all ranks accumulate at the lowest
- *                                                               survivor. The rank is killed when it comes to this failpoint
- *                                                               (src/rma/failpoint.h) for the third time
+ *                                                               survivor. The rank is killed at the third pass of this failpoint
+ *                                                               (src/rma/failpoint.h)
  *
  * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an exclusive
- * lock at the lowest survivor), flush, start (the dead rank has not posted), wait (it has not completed), fence, random (traffic
- * of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit code is the
- * launcher's for a killed rank.
+ * lock at the lowest survivor), flush, start (the dead rank has not posted), wait (the dead rank has not completed), fence,
+ * random (traffic of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit
+ * code is the launcher's for a killed rank.
  */
 #include "survivors.h"	/* before the header with the global `me` */
 
@@ -151,7 +152,7 @@ static int operate_long(int target)
 	return rc ? rc : MPI_Accumulate(doubles, 30, MPI_DOUBLE, target, disp(&w, target, 1088), 30, MPI_DOUBLE, MPI_SUM, w.win);
 }
 
-/* Everything at once, until somebody's death is told. */
+/* All operations at once, until a call returns the error of the death. */
 static int traffic(void)
 {
 	uint64_t state = (uint64_t)me + 1;
@@ -316,7 +317,7 @@ int main(int argc, char **argv)
 	if (what != START && what != WAIT && what != WHOLE_FENCE)
 		go_on();
 	survivors_meet(&seen[3]);
-	MPI_Win_free(&w.win);	/* with a member missing it ends, with or without an error */
+	MPI_Win_free(&w.win);	/* with a member missing MPI_Win_free returns, with or without an error */
 	survivors_meet(&seen[4]);
 	MPI_Finalize();
 	return 0;

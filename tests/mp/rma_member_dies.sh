@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A member of a window dies: whoever deals with it is told, the rank that is named is the dead one, the others go on in the same window
-# (rma_member_dies.c). RMA_DEATH=all: everything on every flavour, and random deaths by the dozen. Run in the build directory.
+# A member of a window dies: ranks that use that member get the error, with the dead rank's name, and the other ranks go on in the same
+# window (rma_member_dies.c). RMA_DEATH=all: all cases on every flavour, and random deaths by the dozen. Run in the build directory.
 . "$(dirname "$0")/death_lib.sh"
 
 dies() {	# dies RANKS DEAD FLAVOUR WHAT [MICROSECONDS]

@@ -305,7 +305,7 @@ static void atomics(void)
 	window_free(w);
 }
 
-/* Rank 0 has operated on nobody yet: the first ones, too, complete while the targets compute. */
+/* Rank 0 has had no operation yet: the first ones, too, complete while the targets compute. */
 static void asymmetric(void)
 {
 	static char mine[200000];

@@ -2,13 +2,13 @@
 /*
  * Random one-sided traffic against a shadow copy of every window: all operations and their request forms, derived types on both
  * sides, every flavour, every kind of epoch, ranks in other orders and in parts, several threads with a window each. All ranks
- * draw the same numbers, so each rank knows every operation, and each byte that its memory and its results must have.
+ * draw the same numbers, so each rank knows every operation, and each expected byte of the rank's memory and results.
  *
  *     rma_random [batches [seed [threads [flavour]]]]
  *
- * A batch is one window. Before an epoch its memory is divided into segments, and the rules of section 12.7 are kept by them: a
- * segment has one put, or gets, or accumulates of one operation by everybody, or a series of accumulates by one origin in the
- * order of section 12.7.2, or operations of one origin with a flush behind each. A failure prints seed and batch.
+ * A batch is one window. Before an epoch the memory is divided into segments, which keep the rules of section 12.7: a segment has
+ * one put, or gets, or accumulates of one operation by every rank, or a series of accumulates by one origin in the order of
+ * section 12.7.2, or operations of one origin with a flush behind each. A failure prints seed and batch.
  */
 #include "rma_test.h"
 
@@ -246,7 +246,7 @@ static struct op *new_op(struct run *run, enum call call, enum mode mode, int or
 	return op;
 }
 
-/* The rest of an operation whose call, element and operation are known. */
+/* Draws the rest of an operation after call, element and operation. */
 static void finish_op(struct run *run, struct op *op)
 {
 	const MPI_Aint size = (MPI_Aint)op->e->size;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Random one-sided traffic against a shadow copy of every window (rma_random.c): by numbers of ranks, queue kinds, what a device does
-# without, threads, and hosts, which are played. RMA_RANDOM: batches, for a long run; COLL_SEED: the seed. Run in the build directory.
+# Random one-sided traffic against a shadow copy of every window (rma_random.c): by numbers of ranks, queue kinds, missing abilities of
+# a device, threads, and simulated hosts. RMA_RANDOM: batches, for a long run; COLL_SEED: the seed. Run in the build directory.
 . "$(dirname "$0")/coll_lib.sh"
 
 for n in 1 2 3 4 5 7; do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# One-sided communication over every lane: mapped, device, handler; and with devices that lack what each counts on.
+# One-sided communication over every lane: mapped, device, handler; and with devices that lack the ability that each lane needs.
 set -u
 top=${MPI_TEST_BUILD:-.}
 fails=0
@@ -28,7 +28,7 @@ for n in 1 2 4; do
 	smoke $n "no memory that ranks share" SHCA_BEHAVE=noarena
 done
 smoke 3 "no memory that ranks share, UD only" SHCA_BEHAVE=noarena HEDDLE_TRANSPORT=ud
-# a host whose ranks may not look at each other's descriptors
+# a host with ranks that may not open each other's descriptors
 program=rma_smoke_named
 smoke 3 "no memory that ranks share, by a file with a name" SHCA_BEHAVE=noarena
 exit $fails

@@ -52,7 +52,7 @@ static void fences_asserted(const struct window *w)
 
 	for (int i = 0; i < 30; i++) {
 		numbers(w)[1] = 1000 * me + i;
-		/* no RMA calls before; nobody puts here until the next fence */
+		/* no RMA calls before; no rank puts here until the next fence */
 		MPI_Win_fence(MPI_MODE_NOPRECEDE | MPI_MODE_NOPUT, w->win);
 		MPI_Get(&got, 1, MPI_INT64_T, right, disp(w, right, 8), 1, MPI_INT64_T, w->win);
 		/* no stores since the last one */
@@ -83,7 +83,7 @@ static MPI_Group group_of(const struct window *w, const int *ranks, int n)
 	return some;
 }
 
-/* Rank 0 accesses all others, then all others access rank 0; some take no part. */
+/* Rank 0 accesses all other ranks, then all other ranks access rank 0; some take no part. */
 static void star_of(const struct window *w)
 {
 	int others[64], n = 0, zero = 0;
@@ -166,8 +166,8 @@ static void graphs(void)
 	on_each_flavour(64 * 8, graphs_of);
 }
 
-/* The test is false until the origin has completed, which a message shows; then it is true once, and the epoch is over. The
- * complete does not wait for the target's wait. */
+/* MPI_Win_test returns false until the origin has called MPI_Win_complete, which a message shows; then true once, and the epoch
+ * is over. The complete does not wait for the target's wait. */
 static void tests_of(const struct window *w)
 {
 	int peer = me ^ 1, flag = -1, token = 0;
@@ -182,7 +182,7 @@ static void tests_of(const struct window *w)
 			MPI_Win_test(w->win, &flag);
 			CHECK(!flag);
 			MPI_Send(&token, 1, MPI_INT, peer, 1, WORLD);
-			/* the origin is through with its complete */
+			/* the origin has returned from MPI_Win_complete */
 			MPI_Recv(&token, 1, MPI_INT, peer, 2, WORLD, MPI_STATUS_IGNORE);
 			do
 				MPI_Win_test(w->win, &flag);
@@ -235,7 +235,7 @@ static void nocheck(void)
 	on_each_flavour(8, nocheck_of);
 }
 
-/* Epochs for nobody. */
+/* Epochs with empty groups. */
 static void nobody_of(const struct window *w)
 {
 	int flag = 0;
@@ -373,7 +373,8 @@ static void readers(void)
 static void locks_asserted_of(const struct window *w)
 {
 	for (int i = 0; i < 10; i++) {
-		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, MPI_MODE_NOCHECK, w->win);	/* nobody else locks it now */
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, MPI_MODE_NOCHECK, w->win);	/* no other rank locks this window at the
+											 * time */
 		put_number(w, right, 0, 10 * me + i);
 		MPI_Win_unlock(right, w->win);
 		meet(WORLD);
@@ -396,7 +397,7 @@ static void locks_asserted(void)
 
 /* ---- 12.5.4: flush and sync -------------------------------------------------------------------------------------------- */
 
-/* Each kind of flush: completion at the target, or at the origin (its buffer is free again); for one rank, or for all. */
+/* Each kind of flush: completion at the target, or at the origin (the buffer is free again); for one rank, or for all. */
 static void flushes_of(const struct window *w)
 {
 	int64_t v, got;
@@ -422,7 +423,7 @@ static void flushes_of(const struct window *w)
 			MPI_Win_flush_local(r, w->win);
 			CHECK_EQ(got, 1000 * me + 10 * i + r);
 		}
-		/* complete at the target: after a barrier its owner sees them */
+		/* complete at the target: after a barrier the target's process sees them */
 		MPI_Barrier(WORLD);
 		MPI_Win_sync(w->win);
 		for (int r = 0; r < np; r++)
@@ -524,7 +525,7 @@ static void kinds(void)
 	on_each_flavour(32, kinds_of);
 }
 
-/* An epoch of one window while others are open on other windows; each has its own locks and its own counters. */
+/* An epoch of one window while others are open on other windows; each window has separate locks and counters. */
 static void windows_at_once(void)
 {
 	struct window w[4];

@@ -79,7 +79,7 @@ static inline void window_publish(struct window *w, int unit)
 }
 
 /* Creates a window; the memory has undefined contents. `unit` counts for the flavours that have one. RMA_GRANULARITY in the
- * environment: mpi_accumulate_granularity of windows whose info is MPI_INFO_NULL. Collective over comm. */
+ * environment: mpi_accumulate_granularity of windows created with MPI_INFO_NULL. Collective over comm. */
 static inline void window_new(struct window *w, enum flavour flavour, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm)
 {
 	const char *granularity = info == MPI_INFO_NULL ? getenv("RMA_GRANULARITY") : NULL;

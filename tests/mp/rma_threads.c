@@ -90,7 +90,7 @@ static void alone(struct job *job)
 	window_free(&w);
 }
 
-/* Windows come and go while the others work. */
+/* Windows come and go while the other threads work. */
 static void created(struct job *job)
 {
 	struct window w;

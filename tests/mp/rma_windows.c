@@ -55,7 +55,7 @@ static void attributes(void)
 	MPI_Group_free(&all);
 }
 
-/* Ranks of a window are those of its communicator, which may be freed before the window. */
+/* Ranks of a window are those of the communicator, which may be freed before the window. */
 static void communicators(void)
 {
 	MPI_Comm reverse, half, freed;
@@ -147,7 +147,7 @@ static void keyvals(void)
 	MPI_Win_get_attr(win, key, &value, &flag);
 	CHECK(flag && value == &a && deleted == 2);
 	refuse = 0;
-	/* A freed key works until its last attribute is gone. */
+	/* A freed key works until the last attribute is gone. */
 	was = win;
 	value = NULL;
 	flag = key;
@@ -197,7 +197,7 @@ static bool hint(MPI_Info info, const char *key, const char *wanted)
 	int flag = 0;
 
 	MPI_Info_get(info, key, MPI_MAX_INFO_VAL, text, &flag);
-	/* a part of the order may become all of it */
+	/* a part of the order may become the full order */
 	return !flag || !strcmp(text, wanted) || (!strcmp(wanted, "rar,waw") && strstr(text, "rar") && strstr(text, "waw"));
 }
 
@@ -293,7 +293,7 @@ static void info_of_rank_0(void)
 	}
 }
 
-/* What same_size and same_disp_unit promise is checked with HEDDLE_CHECK only, and by all ranks alike. */
+/* The promises of same_size and same_disp_unit are checked with HEDDLE_CHECK only, and all ranks get the error. */
 static void promises(void)
 {
 	static const char *const keys[] = { "same_size", "same_disp_unit" };
@@ -356,8 +356,8 @@ static int make_window(MPI_Comm comm, int key, void *state, void *value, void *o
 	return MPI_SUCCESS;
 }
 
-/* A window that an attribute callback of MPI_Comm_dup makes. RMA_FIRST in the environment: it is the process's first window, and
- * one that has a helper thread. */
+/* A window that an attribute callback of MPI_Comm_dup makes. RMA_FIRST in the environment: that is the process's first window,
+ * and one that has a helper thread. */
 static void in_callback(void)
 {
 	MPI_Comm a, b;
@@ -414,7 +414,8 @@ static void error_handlers(void)
 		handled = 0;
 		MPI_Win_call_errhandler(w.win, code);
 		CHECK(handled == 1 && handled_code == code && handled_win == w.win);
-		/* an operation's error goes there, with the window's handle, and its code is returned */
+		/* an operation's error goes to the handler of the window, with the window's handle, and the call returns the
+		 * code */
 		MPI_Win_lock_all(0, w.win);
 		rc = MPI_Put(&code, 1, MPI_INT, np, 0, 1, MPI_INT, w.win);
 		CHECK(handled == 2 && handled_win == w.win);
@@ -429,7 +430,7 @@ static void error_handlers(void)
 		MPI_Win_call_errhandler(w.win, code);	/* returns */
 		MPI_Win_set_errhandler(w.win, handler);
 		if (f == FLAVOURS - 1)
-			MPI_Errhandler_free(&handler);	/* the window's own until it is freed */
+			MPI_Errhandler_free(&handler);	/* the window keeps the handler until the window is freed */
 		handled = 0;
 		MPI_Win_call_errhandler(w.win, class);
 		CHECK_EQ(handled, 1);
@@ -439,7 +440,7 @@ static void error_handlers(void)
 
 /* ---- 12.2.1 to 12.2.3: memory ----------------------------------------------------------------------------------- */
 
-/* Nobody's memory, or some ranks' only; an operation of no bytes is in range. */
+/* No rank has memory, or only some ranks; an operation of no bytes is in range. */
 static void zero_size(void)
 {
 	MPI_Win win;
@@ -527,7 +528,7 @@ static void sizes_and_units(void)
 	}
 }
 
-/* Windows over one buffer, one of them shifted: after its epoch a put through one window is read through the other. */
+/* Windows over one buffer, one of them shifted: after the epoch a put through one window is read through the other. */
 static void overlapping(void)
 {
 	enum { N = 64, SHIFT = 8 };
@@ -618,7 +619,7 @@ static void shared_segments(void)
 		MPI_Win_free(&win);
 	}
 	MPI_Info_free(&info);
-	/* nobody has any */
+	/* no rank has memory */
 	MPI_Win_allocate_shared(0, 1, MPI_INFO_NULL, WORLD, &mine, &win);
 	size = -1;
 	MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &theirs);
@@ -674,8 +675,8 @@ static MPI_Aint address_of(const void *p)
 	return a;
 }
 
-/* Memory that is attached while its accessors are already in an epoch; more regions than any table may
- * hold; regions side by side. */
+/* Memory that is attached while other ranks are already in an access epoch; more regions than any table may hold; regions side by
+ * side. */
 static void attached_later(void)
 {
 	enum { REGIONS = 200 };
@@ -687,7 +688,7 @@ static void attached_later(void)
 
 	MPI_Win_create_dynamic(MPI_INFO_NULL, WORLD, &win);
 	MPI_Win_lock_all(0, win);
-	/* one attached whole, by halves that touch, and once more after it was detached */
+	/* a region attached whole, by halves that touch, and once more after detaching */
 	for (int round = 0; round < 3; round++) {
 		if (round == 1) {
 			MPI_Win_attach(win, one, 50 * sizeof(int));
@@ -726,7 +727,7 @@ static void attached_later(void)
 		CHECK_EQ(got, 1000 * peer + i);
 	}
 	MPI_Barrier(WORLD);
-	/* Every second one goes, is freed, and other memory, perhaps at its address, takes its place. */
+	/* Every second region is detached and freed, and other memory, perhaps at the same address, takes its place. */
 	for (int i = 0; i < REGIONS; i += 2) {
 		MPI_Win_detach(win, regions[i]);
 		free(regions[i]);
@@ -817,7 +818,7 @@ static void linked_list(void)
 		MPI_Get(&node, 3, MPI_INT64_T, (int)next.rank, next.next, 3, MPI_INT64_T, win);
 		MPI_Win_flush((int)next.rank, win);
 		if (n) {
-			CHECK_EQ(node.value % 100, seen[node.value / 100]);	/* each rank's in its order */
+			CHECK_EQ(node.value % 100, seen[node.value / 100]);	/* elements of each rank in that rank's order */
 			seen[node.value / 100]++;
 		}
 		next.next = node.next;
@@ -847,7 +848,7 @@ static void large_forms(void)
 	memcpy(&value, own + 24, sizeof(value));
 	CHECK_EQ(value, (me + np - 1) % np);
 	MPI_Win_free(&win);
-	MPI_Win_allocate_c(64, big, MPI_INFO_NULL, WORLD, &mem, &win);	/* only displacement 0 is in it */
+	MPI_Win_allocate_c(64, big, MPI_INFO_NULL, WORLD, &mem, &win);	/* only displacement 0 is inside of the window */
 	value = me;
 	MPI_Win_fence(0, win);
 	MPI_Put_c(&value, 1, MPI_INT, peer, 0, 1, MPI_INT, win);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that is a rank, by the runtime alone: what it does is its first argument. Driven by the runtime_*.sh and
- * launcher_*.sh beside it; prints and exits as they expect.
+ * A rank that uses the runtime alone, without MPI. The first argument names the test function. The runtime_*.sh and launcher_*.sh
+ * beside this file run the program; they expect its output and exit codes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ static int failed(const char *what)
 	return 1;
 }
 
-/* Who am I? */
+/* Prints this process's place in the job. */
 static int do_where(void)
 {
 	printf("rank %d of %d local %d of %d hosts %d host %d cores %d oversubscribed %d singleton %d launcher %s\n",
@@ -30,7 +30,7 @@ static int do_where(void)
 	return hdl_rt_fence() ? failed("fence") : 0;
 }
 
-/* Every rank fetches every other's value, lazily, without a fence before. */
+/* Every rank gets the value of every other rank, lazily, without a fence before. */
 static int do_exchange(void)
 {
 	char mine[64], expected[64];
@@ -50,7 +50,7 @@ static int do_exchange(void)
 			return failed("comparison");
 		free(data);
 	}
-	/* A second round: what a rank publishes later can be had as well, though its earlier values are cached. */
+	/* A second round: values that a rank commits later can be fetched, too, although the rank's earlier values are cached. */
 	if (hdl_rt_put("test.late", &hdl_job.rank, sizeof hdl_job.rank) || hdl_rt_commit())
 		return failed("late put");
 	for (int r = 0; r < hdl_job.size; r++) {
@@ -69,7 +69,8 @@ static int do_exchange(void)
 	return 0;
 }
 
-/* Nobody passes a fence before all have come: each leaves a file before, and looks for all of them after. */
+/* No rank leaves hdl_rt_fence before all ranks have entered: each rank creates a file before the fence, and looks for the files
+ * of all ranks after. */
 static int do_fences(const char *dir)
 {
 	for (int round = 0; round < 5; round++) {
@@ -92,7 +93,7 @@ static int do_fences(const char *dir)
 	return 0;
 }
 
-/* One rank has joined, but never comes to the fence. */
+/* Rank `who` has joined, but never enters the fence: hdl_rt_fence of the other ranks ends with -ETIMEDOUT. */
 static int do_absent(int who)
 {
 	if (hdl_job.rank == who) {
@@ -115,8 +116,8 @@ static int do_get_absent(void)
 }
 
 /*
- * Rank `who` is killed, with so much memory that its end takes a while; the others see that it is ending, as a device or
- * another connection would tell them, and do `how` at once: abort, or exit without leaving the job.
+ * Rank `who` is killed, with so much memory that the kernel takes a while to end the process. The other ranks see PF_EXITING, as
+ * a device or another connection would show them the death, and do `how` at once: abort, or exit without hdl_rt_fini.
  */
 static int do_mourn(int who, const char *how)
 {
@@ -150,14 +151,14 @@ static int do_mourn(int who, const char *how)
 		if (f)
 			fclose(f);
 		if (n != 1)
-			break;	/* it is gone */
+			break;	/* the process has been reaped */
 	}
 	if (!strcmp(how, "abort"))
 		hdl_rt_abort(5, "another rank has failed");
 	exit(0);
 }
 
-/* Whether no thread of a process runs any more: the signal takes its time to reach all of them. */
+/* Returns whether every thread of a process is stopped. SIGSTOP reaches the threads one after another. */
 static bool is_stopped(int pid)
 {
 	char path[64], state = 'R';
@@ -184,7 +185,8 @@ static bool is_stopped(int pid)
 	return tasks && all;
 }
 
-/* The launcher stops between this rank's joining and its publishing. Its pid is given, for there may be a shell in between. */
+/* Stops the launcher after hdl_rt_init and before hdl_rt_commit. The caller gives the launcher's pid: a shell may be the
+ * parent. */
 static int do_publish_stopped(int launcher)
 {
 	if (launcher <= 1 || kill(launcher, SIGSTOP))
@@ -204,7 +206,7 @@ static void note_signal(int sig)
 	seen = sig;
 }
 
-/* Says that it is ready, and then which signal came. */
+/* Prints "ready", waits for a signal, and prints the signal's number. */
 static int do_signal(void)
 {
 	static const int all[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
@@ -225,7 +227,7 @@ static int do_signal(void)
 	return 0;
 }
 
-/* Whether a command that this rank starts ends with this code. */
+/* Runs a command as a child of this rank. Fails unless the command exits with code `want`. */
 static int do_start(const char *command, int want)
 {
 	int status = system(command);
@@ -233,7 +235,7 @@ static int do_start(const char *command, int want)
 	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == want ? 0 : failed(command);
 }
 
-/* A rank dies in MPI_Init, and the others want to reach it. */
+/* Rank `who` dies in MPI_Init, before it publishes HDL_ADDRESS; the other ranks get that key, which must fail. */
 static int do_early(int who)
 {
 	void *data;
@@ -250,7 +252,7 @@ int main(int argc, char **argv)
 	int code = 2, who = atoi(arg);
 
 	if (!strcmp(what, "late") && getenv("PMIX_RANK") && atoi(getenv("PMIX_RANK")) == who) {
-		pause();	/* never joins */
+		pause();	/* this rank never joins the job */
 		return 0;
 	}
 	if (hdl_rt_init(true))
@@ -294,7 +296,7 @@ int main(int argc, char **argv)
 		for (;;)
 			pause();
 	}
-	if (code == 7)		/* others may never come */
+	if (code == 7)		/* other ranks may never enter the fence of hdl_rt_fini */
 		return code;
 	if (hdl_rt_fini(code == 0))
 		return failed("leaving");

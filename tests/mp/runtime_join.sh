@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Joining a job: by heddlerun, alone, by other launchers; what must be refused.
+# Joining a job: by heddlerun, alone, by other launchers; refusals.
 . "$(dirname "$0")/launcher_lib.sh"
 
 for n in 1 2 5; do
@@ -60,14 +60,14 @@ says "$err" "srun --mpi=pmix"
 expect 0 env PMI_SIZE=1 PMI_RANK=0 "$job" where
 expect 0 env SLURM_NTASKS=3 "$job" where				# a batch script
 expect 0 env SLURM_NTASKS=3 SLURM_STEP_ID=4294967290 "$job" where	# an interactive step
-# ... and one inside heddlerun, whose ranks would all be the same rank.
+# ... and one inside heddlerun, since its ranks would all be the same rank.
 expect 9 "$run" -n 1 env PMI_SIZE=2 PMI_RANK=0 "$job" where
 says "$err" "one launcher was started by the other"
-# heddlerun inside another launcher is a job of its own.
+# heddlerun inside another launcher makes a separate job.
 expect 0 env PMI_SIZE=4 PMI_RANK=3 OMPI_COMM_WORLD_SIZE=4 "$run" -n 2 "$job" where
 says "$out" "^rank 1 of 2"
 
-# What a rank starts is not that rank once more, but may be alone, or a job of its own.
+# A child of a rank is not that rank once more, but may be a single process, or start a separate job.
 expect 0 "$run" -n 2 "$job" start "$job where" 9
 says "$err" "was started by rank 1 of the job (process [0-9]*) and inherited its place"
 says "$err" "env -u PMIX_NAMESPACE"
@@ -76,7 +76,7 @@ expect 0 "$run" -n 2 "$job" start "env -u PMIX_NAMESPACE $job where" 0
 says "$out" "^rank 0 of 1 .* singleton 1"
 expect 0 "$run" -n 1 "$job" start "$run -n 2 $job where" 0
 says "$out" "^rank 1 of 2"
-# A rank that is started by a shell is not what that shell starts next.
+# If a shell starts a rank, the shell's next program is not that rank.
 expect 0 "$run" -n 2 sh -c '"$0" where && true' "$job"
 lines "$out" 2
 
@@ -89,7 +89,7 @@ HEDDLE_INIT_TIMEOUT=1s "$run" -n 1 sh -c 'kill -STOP $PPID; "$0" where 2>"$1"; e
 	"$tmp/stopped" >"$out" 2>"$err" </dev/null || fail "stopped heddlerun"
 [ "$(cat "$tmp/stopped.code")" != 0 ] || fail "joined a stopped heddlerun"
 says "$tmp/stopped" "PMIx"
-# ... nor when it was stopped after they had joined. (The shell hides how its program ended; but that one had joined.)
+# ... nor when it was stopped after they had joined. (The shell hides the program's exit status; but the program had joined.)
 HEDDLE_INIT_TIMEOUT=1s "$run" -n 1 sh -c '"$0" publish-stopped $PPID 2>"$1"; echo $? >"$1.code"; kill -CONT $PPID' "$job" \
 	"$tmp/stopped" >"$out" 2>"$err" </dev/null && fail "stopped heddlerun, later"
 says "$err" "rank 0 (sh, pid [0-9]*) ended with exit code 0, but without MPI_Finalize"
@@ -103,16 +103,16 @@ if command -v mpirun.openmpi >/dev/null; then
 	says "$out" "^rank 1 of 2 local 1 of 2 .* launcher mpirun (Open MPI)"
 	expect 0 $ompi -n 3 "$job" exchange
 	lines "$out" 3
-	# it tells the last program's size as that of the first, and of no other
+	# that launcher reports the size of the last program as that of the first, and of no other
 	first=$PWD/tests/mp/mpi_first_use
 	expect 0 $ompi -n 1 "$first" 1 : -n 2 "$first" 2
 	expect 0 $ompi -n 3 "$first" 3 : -n 1 "$first" 1
 	expect 5 $ompi -n 2 "$job" abort 1 5
 	says "$err" "rank 1 .*it was asked to"
 fi
-# MPICH's is none: it ends at once with the reason, not as twice rank 0 of 1.
+# MPICH's launcher is no PMIx server: the job ends at once with the reason, not as twice rank 0 of 1.
 if command -v mpiexec.hydra >/dev/null; then
-	# Hydra itself may die of SIGPIPE, with all that the ranks said, when a proxy ends before Hydra has told it to.
+	# Hydra itself may die of SIGPIPE, with all output of the ranks, when a proxy ends before Hydra has ended that proxy.
 	for _ in 1 2 3 4 5; do
 		$limit mpiexec.hydra -n 2 "$job" where >"$out" 2>"$err" </dev/null && fail "ran under Hydra"
 		[ $? = 141 ] || break

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A PMIx client that is not Heddle's: what other libraries may ask of heddlerun's server. Usage: runtime_pmix_client SIZE
- * NUMBER-OF-THIS-PROGRAM.
+ * A PMIx client that is not Heddle's: requests that other libraries may make of heddlerun's server. Usage: runtime_pmix_client
+ * SIZE NUMBER-OF-THIS-PROGRAM.
  */
 #include <pmix.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static int local_peers(unsigned size)
 	return 0;
 }
 
-/* A fence that collects what all have put: afterwards nothing has to be asked for. */
+/* A fence that collects the values of all processes: afterwards no request to the server is needed. */
 static int collecting_fence(unsigned size)
 {
 	pmix_value_t v = { .type = PMIX_UINT32, .data.uint32 = 100 + me.rank }, *got;

@@ -54,7 +54,7 @@ expect 0 env HEDDLE_DEBUG=1 "$run" -n 3 "$job" where
 lines "$err" 3
 says "$err" "^heddle: rank 2 (.*): debug: rank 2 of 3"
 
-# A value that cannot be what it says is told, once, with the one that is used.
+# A value that cannot be used is reported, once, with the value used instead.
 adjusted() { expect 0 "$run" -x "$1" -n 2 "$mpi" returned; says "$err" "rank 0 (.*): warning: $1: $2 is used: "; lines "$err" 1; }
 adjusted HEDDLE_SQ_DEPTH=3 16
 adjusted HEDDLE_SQ_DEPTH=100 128
@@ -77,7 +77,7 @@ fi
 expect 0 "$run" -x HEDDLE_EAGER_MAX=1m -x HEDDLE_SRQ_DEPTH=$((memory / 2048)) -n 2 "$mpi" returned
 says "$err" "rank 0 (.*): warning: HEDDLE_SRQ_DEPTH=[0-9]*: [0-9]* is used: the pools of this host's processes"
 
-# Those that must be the same on all ranks are compared: what differs, with both values, and the job ends.
+# Settings that must be the same on all ranks are compared: a difference is reported with both values, and the job ends.
 expect 1 "$run" -n 2 "$mpi" returned : -x HEDDLE_EAGER_MAX=16k -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_SPIN=7 -n 1 "$mpi" returned
 says "$err" "rank 2 (.*): HEDDLE_EAGER_MAX=16k here, 8k on rank 0: this variable must be the same on all ranks"
 says "$err" "rank 2 (.*): HEDDLE_COLL_EXECUTOR=host here, auto on rank 0"

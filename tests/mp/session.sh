@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Sessions: their calls, and every order in which they and the world model begin and end. SESSION_KINDS, SESSION_ORDERS narrow it
-# down. The kinds of queue matter where a process leaves without the others.
+# Sessions: their calls, and every order in which they and the world model begin and end. SESSION_KINDS, SESSION_ORDERS select a part.
+# The kinds of queue matter where one process leaves alone.
 set -u
 top=${MPI_TEST_BUILD:-.}
 orders=${SESSION_ORDERS:-only overlap world after between some uneven stays leaves child threads}
@@ -40,7 +40,7 @@ done
 run session_psets default 2 "$top/tests/mp/session_psets"
 unset HEDDLE_TRANSPORT
 
-# A session that cannot be had is an error for its handler, not the end.
+# A session that cannot be made is an error for the session's error handler, and does not end the job.
 HEDDLE_DEVICE=nosuch9 timeout -k 5 60 "$top/heddlerun" -n 2 "$top/tests/mp/session_life" refused >"$log" 2>&1
 status=$?
 if [ $status -ne 0 ] || ! grep -q 'nosuch9' "$log" || ! grep -q "^refused: ok" "$log"; then

@@ -276,7 +276,7 @@ static int on_delete(MPI_Comm c, int key, void *value, void *state)
 	return MPI_SUCCESS;
 }
 
-/* What else is without the world model: keys, types, operations, the predefined communicators' absence. */
+/* Further behaviour without the world model: keys, types, operations, the predefined communicators' absence. */
 static void without_world(void)
 {
 	int key, one = 1, flag, *value, rank;

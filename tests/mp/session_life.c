@@ -157,7 +157,7 @@ static void world(void)
 	c = comm_of(s, "mpi://WORLD", "world");
 	traffic(c);
 	traffic(MPI_COMM_WORLD);
-	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);	/* for what is raised without a communicator */
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);	/* for errors that are raised without a communicator */
 	MPI_Finalize();
 	states(1, 1);
 	traffic(c);
@@ -218,7 +218,8 @@ static void some(void)
 	MPI_Session_finalize(&s);
 }
 
-/* Rank 0 ends a session of its own while the others wait for it in the next one. */
+/* Rank 0 ends a first session, and opens a second one, while the other ranks wait for rank 0 with the communicator of their first
+ * session. */
 static void uneven(void)
 {
 	MPI_Session s = session_new(NULL);
@@ -238,7 +239,7 @@ static void uneven(void)
 	MPI_Session_finalize(&s);
 }
 
-/* Rank 0 has a session open in MPI_Finalize, the other ranks have none: they end without waiting for it. */
+/* Rank 0 has a session open in MPI_Finalize, the other ranks have none: they end without waiting for rank 0. */
 static void stays(void)
 {
 	MPI_Session s = MPI_SESSION_NULL;
@@ -253,14 +254,14 @@ static void stays(void)
 	MPI_Finalize();
 	if (me)
 		return;
-	usleep(300000);	/* the others are gone */
+	usleep(300000);	/* the other ranks have ended */
 	c = comm_of(s, "mpi://SELF", "self");
 	traffic(c);
 	MPI_Comm_free(&c);
 	MPI_Session_finalize(&s);
 }
 
-/* Rank 0 ends its process behind its last session; the others go on without it. */
+/* The process of rank 0 ends after the last session; the other ranks go on without rank 0. */
 static void leaves(void)
 {
 	MPI_Session s = session_new(NULL);
@@ -279,7 +280,7 @@ static void leaves(void)
 	MPI_Group_from_session_pset(s, "mpi://WORLD", &g);
 	MPI_Group_excl(g, 1, (int[]){ 0 }, &rest);
 	for (int i = 0; i < 3; i++) {
-		usleep(400000);		/* its end is noticed meanwhile */
+		usleep(400000);		/* the end of rank 0 is noticed meanwhile */
 		MPI_Comm_create_from_group(rest, "rest", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &c);
 		traffic(c);
 		MPI_Send(&me, 1, MPI_INT, me % (np - 1), 9, c);
@@ -292,7 +293,7 @@ static void leaves(void)
 	MPI_Session_finalize(&s);
 }
 
-/* A child of fork that calls exit leaves the job to its parent. */
+/* A child of fork that calls exit does not end the parent's part in the job. */
 static void child(void)
 {
 	MPI_Session s = session_new(NULL);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A whole job, launcher and ranks, is killed in the middle of its traffic: its memory is back, and neither a file, nor a
-# socket, nor a process of it is left. Run in the build directory.
+# A whole job, launcher and ranks, is killed in the middle of traffic: the job's memory is free again, and neither a file, nor a socket,
+# nor a process of the job is left. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 alltoall=$PWD/bench/hd_alltoall
 ctl=$PWD/shcactl
@@ -10,7 +10,7 @@ ctl=$PWD/shcactl
 ranks=4
 
 shmem() { sed -n 's/^Shmem: *\([0-9]*\) kB/\1/p' /proc/meminfo; }
-# what stands in /dev/shm now and did not before
+# new files in /dev/shm
 new_files() { for f in /dev/shm/* /dev/shm/.*; do grep -qxF -- "$f" "$tmp/shm" || { [ -e "$f" ] && echo "$f"; }; done; }
 # all descendants of a process, by their parents
 descendants() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Each kind of queue, forced: what --report-transports says went into the queues of that kind is what the device counted
-# there, request for request and byte for byte. A way around the verbs would show. Run in the build directory.
+# Each kind of queue, forced: the device's counters of the queues of that kind equal the numbers of --report-transports, request for
+# request and byte for byte. A way around the verbs would show. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 allreduce=$PWD/bench/hd_allreduce
 counts_ranks "$run" "$allreduce" "$PWD/shcactl" "$PWD/shcarun"
@@ -33,12 +33,12 @@ for t in rc ud xrc dc; do
 	kind=$(echo $t | tr a-z A-Z)
 	HEDDLE_TRANSPORT=$t
 	export HEDDLE_TRANSPORT
-	# as it comes: where ranks outnumber cores, small reductions are the device's
+	# by default: where ranks outnumber cores, the device carries out small reductions
 	job
 	says "$out" '^# Validation: Pass'
 	check $t "$kind"
 	echo "$t: $forced requests and bytes"
-	# all of it by messages: then only connections are made over another kind
+	# everything by messages: then only connections are made over another kind
 	HEDDLE_COLL_EXECUTOR=host; export HEDDLE_COLL_EXECUTOR
 	job
 	check $t "$kind"

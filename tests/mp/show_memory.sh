@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What each of 64 ranks touches of memory (memory_touched.c), and whether the ledger (--report-memory) explains it: its sum is the PSS
-# that the program reads itself within 5 %, and its rows without a cause (the heap's rest) have at most an eighth. Run in the build directory.
+# The memory that each of 64 ranks touches (memory_touched.c), and its explanation by the ledger (--report-memory): the sum is the PSS
+# that the program reads itself within 5 %, and rows without a cause (the heap's rest) have at most an eighth. Run in the build
+# directory.
 . "$(dirname "$0")/launcher_lib.sh"
 program=$PWD/tests/mp/memory_touched
 [ -x "$run" ] && [ -x "$program" ] || { echo "skipped: heddlerun or memory_touched is not built"; exit 77; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The size of /dev/shm does not matter: 16 ranks where it is 1 MiB, in a mount namespace of its own. Run in the build
+# The size of /dev/shm does not matter: 16 ranks with 1 MiB, in a separate mount namespace. Run in the build
 # directory.
 . "$(dirname "$0")/launcher_lib.sh"
 bench=$PWD/bench
@@ -14,7 +14,7 @@ for s in "unshare -m" "unshare -r -m"; do
 done
 [ -n "$space" ] || { echo "skipped: no mount namespace can be had here: $(tail -n 1 "$err")"; exit 77; }
 
-# The same in front of each run: what needs more than 1 MiB there fails.
+# The same before each run: a program that needs more than 1 MiB there fails.
 try() {
 	$space sh -c "$small || exit 99
 		head -c 2000000 /dev/zero >/dev/shm/probe 2>/dev/null && { echo '/dev/shm holds 2 MB'; exit 98; }

@@ -39,7 +39,7 @@ for kind in default ud; do
 	unset HEDDLE_TRANSPORT
 	[ $kind = default ] || { HEDDLE_TRANSPORT=$kind; export HEDDLE_TRANSPORT; }
 	: >"$out"; : >"$err"
-	# rank 0 waits for a line, the others for rank 0
+	# rank 0 waits for a line, the other ranks for rank 0
 	$limit taskset -c "$cpus" "$run" -n 9 "$blocked" <"$tmp/go" >"$out" 2>"$err" &
 	bg=$!
 	exec 9>"$tmp/go"

@@ -7,9 +7,9 @@ latency=$PWD/bench/hd_latency
 command -v strace >/dev/null || { echo "skipped: strace is not installed"; exit 77; }
 strace -f -c -o /dev/null true 2>"$err" || { echo "skipped: strace may not trace here: $(tail -n 1 "$err")"; exit 77; }
 [ "$(nproc)" -ge 2 ] || { echo "skipped: with one CPU for two ranks each message needs the scheduler"; exit 77; }
-# A rank whose peer is not running, because others use the machine, spins instead of giving the CPU away: what is counted
-# then comes of messages, not of the machine's load. sched_yield is not counted: the device's pollers call it after a
-# thousand looks in vain, so it tells of waiting, too.
+# A rank whose peer is not running, because other processes use the machine, spins instead of giving the CPU away: so the counts depend
+# on messages, not on the machine's load. sched_yield is not counted: the device's pollers call it after a
+# thousand looks in vain, so that count depends on waiting, too.
 HEDDLE_SPIN=2000000000
 export HEDDLE_SPIN
 

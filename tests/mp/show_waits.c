@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that wait in different ways, for tests of the report of what they wait for. Each prints "ready RANK"; what it then
- * does is its first argument. Ended by heddlerun.
+ * Ranks that wait in different ways, for tests of the hang report. Each prints "ready RANK", and then does as the first argument
+ * names. heddlerun ends the job.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void ready(void)
 	fflush(stdout);
 }
 
-/* The last rank waits for a message that never comes, the others are in an Allreduce without it. */
+/* The last rank waits for a message that never comes, the other ranks are in an Allreduce without the last rank. */
 static void odd(void)
 {
 	int v = 0;
@@ -29,7 +29,7 @@ static void odd(void)
 		MPI_Allreduce(MPI_IN_PLACE, &v, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Rank 0 has very many requests open, rank 1 a long message that nobody takes; the others compute. */
+/* Rank 0 has very many requests open, rank 1 a long message that no rank receives; the remaining ranks compute. */
 static void requests(int many)
 {
 	MPI_Request *r = malloc(sizeof *r * (size_t)many);

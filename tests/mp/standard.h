@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The programs standard_*.c try what the chapters of the MPI standard say and show, one chapter each: a table of cases, each with
- * the section of MPI-5.0 that it is about. A case that needs more ranks than there are is passed over, and named. Every case
- * looks at what came, and runs under any MPI. Arguments: the names of the cases to run; all without.
+ * The programs standard_*.c test the rules and examples of the MPI standard, one chapter each: a table of cases, each with a
+ * section of MPI-5.0. A case that needs more ranks than there are is skipped, and named. Every case checks the received data, and
+ * runs under any MPI. Arguments: the names of the cases to run; all without.
  */
 #ifndef STANDARD_H
 #define STANDARD_H
@@ -34,7 +34,7 @@ static inline void standard_run(const struct standard_case *cases, int n, int ar
 			continue;
 		}
 		cases[i].run();
-		meet(sync_comm);	/* what a case leaves behind is not the next one's */
+		meet(sync_comm);	/* no operation of a case reaches into the next case */
 	}
 }
 

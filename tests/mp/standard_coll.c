@@ -7,7 +7,7 @@
 #define WORLD	MPI_COMM_WORLD
 #define MAX	8		/* ranks */
 
-static int last;		/* the root where it is not 0 */
+static int last;		/* the root in calls with a root other than 0 */
 
 /* ---- 6.4 to 6.8: moving data ------------------------------------------------------------------------------- */
 
@@ -47,7 +47,8 @@ static void gather(void)
 	free(all);
 }
 
-/* Each rank's hundred at a stride of its own; then less of each; then columns of a matrix; nothing between is touched. */
+/* Each rank's hundred elements, at a stride that differs by rank; then fewer of each; then columns of a matrix; the gaps are not
+ * touched. */
 static void gatherv(void)
 {
 	enum { STRIDE = 137, N = 30 };
@@ -120,7 +121,7 @@ static void scatter(void)
 		counts[i] = 100 - 9 * i;
 	}
 	memset(mine, 0xff, sizeof(mine));
-	if (me == last)		/* the root's own part stays where it is */
+	if (me == last)		/* the root's own part stays in place */
 		MPI_Scatterv(all, counts, at, MPI_INT, MPI_IN_PLACE, 0, MPI_INT, last, WORLD);
 	else
 		MPI_Scatterv(NULL, NULL, NULL, MPI_INT, mine, counts[me], MPI_INT, last, WORLD);
@@ -225,7 +226,7 @@ static void all_to_all(void)
 	}
 }
 
-/* A matrix that lies in rows is transposed: each rank's columns go as a type of its own. */
+/* A matrix that lies in rows is transposed: each rank's columns are sent by a type of that rank. */
 static void transpose(void)
 {
 	enum { K = 3 };			/* rows of a rank */
@@ -256,7 +257,7 @@ static void transpose(void)
 
 /* ---- 6.9: reductions ----------------------------------------------------------------------------------------- */
 
-/* The product of two distributed vectors, and of a vector and a matrix whose rows are distributed. */
+/* The product of two distributed vectors, and of a vector and a matrix with distributed rows. */
 static void dot_products(void)
 {
 	enum { M = 12, N = 9 };
@@ -284,7 +285,7 @@ static void dot_products(void)
 		CHECK(c[j] == (double)np * M * (np * M - 1) / 2 * (j + 1));
 }
 
-/* MPI_MAXLOC: the maximum of each column and its rank; of equal values the lowest index. */
+/* MPI_MAXLOC: the maximum of each column and the rank of the maximum; of equal values the lowest index. */
 static void locations(void)
 {
 	enum { N = 30 };
@@ -330,7 +331,7 @@ static void locations(void)
 	CHECK(top[0] == (np > 2 ? 2 : np - 1) && top[1] == top[0]);
 }
 
-/* The minimum of values that are distributed in blocks: the index is global, the rank follows from it. */
+/* The minimum of values that are distributed in blocks: the index is global, the rank follows from the index. */
 static void global_minimum(void)
 {
 	enum { N = 40 };
@@ -528,7 +529,7 @@ static void in_place(void)
 	CHECK_EQ(v, (me + 1) * (me + 2) / 2);
 	v = me + 1;
 	MPI_Exscan(MPI_IN_PLACE, &v, 1, MPI_INT, MPI_SUM, WORLD);
-	CHECK_EQ(v, me ? me * (me + 1) / 2 : 1);	/* of rank 0 it is not touched */
+	CHECK_EQ(v, me ? me * (me + 1) / 2 : 1);	/* the value of rank 0 is not touched */
 	for (int i = 0; i < np; i++)
 		w[i] = me + i;
 	MPI_Reduce_scatter_block(MPI_IN_PLACE, w, 1, MPI_INT, MPI_MAX, WORLD);
@@ -539,9 +540,9 @@ static void in_place(void)
 		CHECK_EQ(w[i], i * i);
 }
 
-/* ---- 6.12 to 6.14: nonblocking, and what may be beside what ---------------------------------------------------- */
+/* ---- 6.12 to 6.14: nonblocking, and operations at the same time ------------------------------------------------- */
 
-/* Each rank broadcasts in a pipeline of its own; all are under way at once, and are waited for in any order. */
+/* Each rank is the root of a pipeline of broadcasts; all are under way at once, and are waited for in any order. */
 static void pipelined(void)
 {
 	enum { DEPTH = 8, N = 600 };
@@ -562,8 +563,8 @@ static void pipelined(void)
 	}
 }
 
-/* A broadcast between a send and its receive: neither takes the other's message, and with nonblocking
- * operations no rank waits. */
+/* A broadcast between a send and the matching receive: neither takes the other's message, and with nonblocking operations no rank
+ * waits. */
 static void beside_messages(void)
 {
 	int v = -1, w = -1, right = (me + 1) % np, left = (me + np - 1) % np;
@@ -577,7 +578,8 @@ static void beside_messages(void)
 	MPI_Send(&me, 1, MPI_INT, right, 0, WORLD);
 	MPI_Wait(&r[0], MPI_STATUS_IGNORE);
 	CHECK_EQ(v, left);
-	/* rank 1 receives before its broadcast, rank 0 sends after: the nonblocking broadcast does not keep it */
+	/* rank 1 receives before its broadcast, rank 0 sends after: the nonblocking broadcast does not keep rank 0 from
+	 * sending */
 	w = me ? -1 : 78;
 	if (me == 0) {
 		MPI_Ibcast(&w, 1, MPI_INT, 0, WORLD, &r[0]);
@@ -599,7 +601,7 @@ static void circle(void)
 	MPI_Request r[2];
 	MPI_Comm c[3];
 
-	for (int i = 0; i < 3; i++)	/* i and its successor */
+	for (int i = 0; i < 3; i++)	/* i and the next rank */
 		MPI_Comm_split(WORLD, me == i || me == (i + 1) % 3 ? 0 : MPI_UNDEFINED, me == i ? 0 : 1, &c[i]);
 	if (me < 3) {
 		int own = me, before = (me + 2) % 3;

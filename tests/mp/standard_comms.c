@@ -73,7 +73,7 @@ static void group_algebra(void)
 	range[0][2] = 2;
 	MPI_Group_range_incl(world, 1, range, &high);
 	IS_GROUP(high, b, nb);
-	/* union: the first's, then what is new of the second */
+	/* union: all of the first, then the new ones of the second */
 	MPI_Group_union(low, high, &g);
 	memcpy(want, a, sizeof(int) * n);
 	int k = n;
@@ -209,8 +209,8 @@ static void by_group(void)
 	MPI_Group_free(&world);
 }
 
-/* A library with a communicator of its own: its operations that are pending between its calls do not
- * interfere with the program's. */
+/* A library with a private communicator: operations of the library that are pending between calls do not interfere with the
+ * program's. */
 static struct library {
 	MPI_Comm comm;
 	MPI_Request r[2];
@@ -267,8 +267,8 @@ static void rows_and_columns(void)
 	MPI_Comm_free(&down);
 }
 
-/* A communicator must not be used before MPI_Comm_idup is complete (section 7.4.2). Bindings set its error handler and ask for
- * its group at once, as other MPIs allow: local calls work, and their settings stay; calls that would communicate are refused.
+/* A communicator must not be used before MPI_Comm_idup is complete (section 7.4.2). Bindings set the error handler and ask for
+ * the group at once, as other MPIs allow: local calls work, and their settings stay; calls that would communicate are refused.
  * Rank 0 calls last, so that the request of no other rank is complete. */
 static void duplicate_in_the_making(void)
 {
@@ -346,8 +346,8 @@ static void duplicate_in_the_making(void)
 	MPI_Comm_free(&line);
 }
 
-/* A request of a nonblocking collective must not be freed (section 6.12). MPI_Request_free of a complete one frees it, as a wait
- * would; an active one is refused, and stays active. */
+/* A request of a nonblocking collective must not be freed (section 6.12). MPI_Request_free of a complete request frees the
+ * request, as a wait would; an active one is refused, and stays active. */
 static void freed_collectives(void)
 {
 	MPI_Request q[2];
@@ -409,7 +409,7 @@ static void other_constructors(void)
 
 /* ---- 7.6: intercommunicators ------------------------------------------------------------------------------------- */
 
-/* Each rank exchanges its number with its counterpart in the remote group, and checks the sizes of both groups. */
+/* Each rank exchanges its rank with the counterpart in the remote group, and checks the sizes of both groups. */
 static void across(MPI_Comm inter, int mine, int theirs, int first, int stride)
 {
 	int flag, local, remote, r, v, peer;
@@ -545,7 +545,8 @@ static void merge(void)
 	MPI_Comm_free(&dup);
 	MPI_Group_free(&few);
 	MPI_Group_free(&local);
-	/* by the parity of the rank in its group: if the remote group has no rank of that colour, the result is MPI_COMM_NULL */
+	/* by the parity of the rank in the local group: if the remote group has no rank of that colour, the result is
+	 * MPI_COMM_NULL */
 	v = (me - first[side]) % 2;
 	MPI_Comm_split(inter, v, 0, &dup);
 	if (n[0] > v && n[1] > v) {
@@ -634,8 +635,8 @@ static intptr_t cached(MPI_Comm c, int key)
 	return flag ? (intptr_t)value : -1;
 }
 
-/* The copy function decides whether a duplicate has the attribute, and its value; the delete function is called for an attribute
- * that is removed, replaced or freed. */
+/* The copy function decides whether a duplicate has the attribute, and with which value; the delete function is called for an
+ * attribute that is removed, replaced or freed. */
 static void attributes(void)
 {
 	int key, plain, none, saved;
@@ -658,7 +659,7 @@ static void attributes(void)
 		CHECK_EQ(cached(c[i], plain), (intptr_t)&copied);
 		CHECK_EQ(cached(c[i], none), i ? -1 : (intptr_t)&copied);
 	}
-	/* MPI_Comm_idup copies attributes at once: one that is set before it is complete is not copied */
+	/* MPI_Comm_idup copies attributes at once: an attribute set before completion is not copied */
 	MPI_Request r;
 	MPI_Comm_idup(c[4], &half, &r);
 	MPI_Comm_set_attr(c[4], plain, &deleted);
@@ -687,7 +688,7 @@ static void attributes(void)
 	CHECK(MPI_Comm_free(&c[2]) != MPI_SUCCESS);
 	CHECK(c[2] != MPI_COMM_NULL);
 	delete_fails = 0;
-	/* the key that is freed lives on in its attributes */
+	/* the freed key lives on in attributes */
 	saved = key;
 	MPI_Comm_free_keyval(&key);
 	CHECK_EQ(key, MPI_KEYVAL_INVALID);
@@ -699,7 +700,7 @@ static void attributes(void)
 	MPI_Comm_free_keyval(&none);
 }
 
-/* A library that numbers its calls on each communicator: made at the first call, freed with the communicator. */
+/* A library that counts calls on each communicator: made at the first call, freed with the communicator. */
 static int sequence_key = MPI_KEYVAL_INVALID, sequences;
 
 static int end_sequence(MPI_Comm comm, int key, void *value, void *extra)

@@ -12,7 +12,7 @@
 
 static int level;		/* of thread support */
 
-/* ---- 9.1, 9.2: what there is ------------------------------------------------------------------------------------ */
+/* ---- 9.1, 9.2: the environment --------------------------------------------------------------------------------- */
 
 static void inquiry(void)
 {
@@ -89,7 +89,8 @@ static void handler(MPI_Comm *comm, int *code, ...)
 	seen.comm = *comm;
 }
 
-/* The handler of the communicator gets the error and the call returns it; a duplicate inherits it; freeing it keeps it. */
+/* The handler of the communicator gets the error, and the call returns the error; a duplicate inherits the handler; a freed
+ * handler stays in use. */
 static void handlers(void)
 {
 	MPI_Errhandler h, was;
@@ -119,7 +120,7 @@ static void handlers(void)
 	rc = MPI_Recv(&rc, 1, MPI_DATATYPE_NULL, 0, 0, b, MPI_STATUS_IGNORE);
 	CHECK_EQ(class_of(rc), MPI_ERR_TYPE);
 	CHECK_EQ(seen.calls, 3);
-	/* called by hand; then another one is in its place */
+	/* called by MPI_Comm_call_errhandler; then replaced by another handler */
 	rc = MPI_Comm_call_errhandler(b, MPI_ERR_OTHER);
 	CHECK(rc == MPI_SUCCESS && seen.calls == 4 && seen.code == MPI_ERR_OTHER);
 	MPI_Comm_set_errhandler(b, MPI_ERRORS_RETURN);
@@ -130,7 +131,7 @@ static void handlers(void)
 	MPI_Comm_free(&b);
 }
 
-/* An error of a receive is told when it is waited for, by the handler of its communicator. */
+/* The wait for a receive reports the receive's error, by the handler of the communicator. */
 static void late_error(void)
 {
 	int v[4] = { 1, 2, 3, 4 }, got[4], rc;
@@ -189,7 +190,7 @@ static void codes(void)
 		MPI_Error_string(c, text, &len);
 		CHECK(len > 0 && len < MPI_MAX_ERROR_STRING && class_of(c) == c);
 	}
-	/* what is to be removed first, is: a code's string before the code, a class's codes before the class */
+	/* in the order that is required: a code's string before the code, a class's codes before the class */
 	FAILS(MPI_Remove_error_code(code), MPI_ERR_ARG);
 	MPI_Error_string(code, text, &len);
 	CHECK(!strcmp(text, "the reactor is hot"));
@@ -236,7 +237,7 @@ static void info_objects(void)
 	len = sizeof(value);
 	MPI_Info_get_string(a, "path", &len, value, &flag);
 	CHECK(flag && len == 3 && !strcmp(value, "/c"));
-	/* too short: cut, and the length that it takes is told; without room, the length alone */
+	/* too short a buffer: the value is cut, and the needed length is returned; a buffer of length 0: the length alone */
 	len = sizeof(small);
 	memset(small, 'z', sizeof(small));
 	MPI_Info_get_string(a, "file", &len, small, &flag);
@@ -280,7 +281,8 @@ static void info_objects(void)
 
 /* ---- 13.2, 13.3 ------------------------------------------------------------------------------------------------------- */
 
-/* A reduction to rank 0 along a tree as an operation of the program's own: a thread does it, a request stands for it. */
+/* A reduction to rank 0 along a tree as an operation of the program: a thread carries it out, a generalized request stands for
+ * the operation. */
 struct reduction {
 	MPI_Comm comm;
 	int sum, freed, cancels;
@@ -356,7 +358,7 @@ static void generalized(void)
 	MPI_Comm_free(&r.comm);
 }
 
-/* Cancelling asks the program; freeing calls free_fn when it is complete, whichever comes first. */
+/* MPI_Cancel asks the program; free_fn is called when the request is both freed and complete, in either order. */
 static void generalized_ends(void)
 {
 	struct reduction r = { 0 };
@@ -368,7 +370,7 @@ static void generalized_ends(void)
 	MPI_Cancel(&q);
 	CHECK_EQ(r.cancels, 1);
 	MPI_Test(&q, &flag, &s);
-	CHECK(!flag);		/* only MPI_Grequest_complete completes it */
+	CHECK(!flag);		/* only MPI_Grequest_complete completes the request */
 	MPI_Grequest_complete(q);
 	MPI_Cancel(&q);
 	CHECK_EQ(r.cancels, 101);

@@ -71,8 +71,8 @@ static void barrier_between(void)
 	for (int who = 0; who < np; who++) {
 		int token = 0;
 
-		/* rank `who` sends a message to each rank before its barrier: behind its own barrier, each rank
-		 * must have that message */
+		/* rank `who` sends a message to each rank before entering the barrier: behind the barrier, each rank must have
+		 * that message */
 		if (me == who)
 			for (int i = 0; i < np; i++)
 				if (i != me)
@@ -89,8 +89,7 @@ static void barrier_between(void)
 
 /* ---- 6.13: persistent ------------------------------------------------------------------------------------------- */
 
-/* A persistent request is inactive until it is started, and again when it is complete; each start reads the
- * buffers as they are then. */
+/* A persistent request is inactive until the start, and again after completion; each start reads the buffers as they are then. */
 static void starts(void)
 {
 	int v[3] = { 0 }, sum[3], all[MAX], flag;
@@ -174,7 +173,7 @@ static void large_scratch(void)
 			v[i] = w[i] = me + i % 1000 + round;
 		for (int i = 0; i < N; i++)
 			w[i] += 5000;
-		/* if the scratch memory had been given back, the other operation would have it */
+		/* if the scratch memory had been given back, the other operation would overwrite that memory */
 		MPI_Ireduce_scatter_block(w, other, N / np, MPI_DOUBLE, MPI_SUM, WORLD, &beside);
 		MPI_Start(&q);
 		MPI_Wait(&q, MPI_STATUS_IGNORE);
@@ -200,7 +199,7 @@ static void adds(void *in, void *inout, int *n, MPI_Datatype *type)
 		((int *)inout)[2 * i] += ((int *)in)[2 * i];
 }
 
-/* Type, operation, communicator and info of a persistent request may be freed before its start. */
+/* Type, operation, communicator and info of a persistent request may be freed before the start. */
 static void made_of_freed(void)
 {
 	int in[4] = { me, -1, 2 * me, -1 }, out[4] = { -1, -1, -1, -1 }, a[2 * MAX] = { 0 }, b[2 * MAX];
@@ -246,7 +245,7 @@ static void made_of_freed(void)
 	CHECK(np == 1 || me || freed_calls);
 }
 
-/* A request that is freed while it is active goes on: the other ranks need its part. */
+/* A request that is freed while active goes on: the other ranks need this rank's part. */
 static void freed_while_active(void)
 {
 	static int v[1000], sum[1000], w[1000];
@@ -290,7 +289,8 @@ static void ring(void)
 	MPI_Comm_free(&c);
 }
 
-/* At the ends of a line the neighbor is MPI_PROC_NULL: its block of the receive buffer stays unchanged, and keeps its place. */
+/* At the ends of a line the neighbor is MPI_PROC_NULL: that neighbor's block of the receive buffer stays unchanged, and keeps its
+ * place. */
 static void border(void)
 {
 	int dims = np, periods = 0, in[2] = { me * 10, me * 10 + 1 }, out[2] = { -1, -1 };
@@ -306,7 +306,7 @@ static void border(void)
 	FAILS(MPI_Neighbor_alltoall(in, 1, MPI_INT, out, 1, MPI_INT, WORLD), MPI_ERR_TOPOLOGY);
 }
 
-/* Two edges from each rank to rank 0: their blocks keep the order of the edges. Each edge has a count and a type of its own. */
+/* Two edges from each rank to rank 0: their blocks keep the order of the edges. Each edge has a separate count and type. */
 static void parallel_edges(void)
 {
 	int sources[2 * MAX], zero[2] = { 0, 0 }, counts[2 * MAX], n = me ? 0 : 2 * np, ok[2] = { 1, 1 };
@@ -336,7 +336,7 @@ static void parallel_edges(void)
 	MPI_Comm_free(&c);
 }
 
-/* ---- counts that do not match: an error, and nobody waits for ever ---------------------------------------------------- */
+/* ---- counts that do not match: an error, and no rank waits for ever ---------------------------------------------------- */
 
 static int failed(int rc)
 {
@@ -346,7 +346,7 @@ static int failed(int rc)
 	return rc != MPI_SUCCESS;
 }
 
-/* A rank that receives another length than it expects has an error, and so have the ranks that it would have sent to. */
+/* A rank that receives a block of an unexpected length has an error, and so have the ranks to which that rank would have sent. */
 static void lengths(void)
 {
 	static int a[8 * MAX * 100], b[8 * MAX * 100];
@@ -367,7 +367,7 @@ static void lengths(void)
 	meet(sync_comm);
 	CHECK_EQ(failed(MPI_Allgatherv(a, n, MPI_INT, b, counts, at, MPI_INT, c)), 1);
 	meet(sync_comm);
-	/* the ranks below rank 1 in the tree get an error; the other ranks cannot know of it */
+	/* the ranks below rank 1 in the tree get an error; the other ranks cannot know of the mismatch */
 	int bad = 0, all = 3000;	/* more bytes than a mailbox cell takes, which has no length */
 	for (int who = 1; who < np; who++) {
 		for (int i = 0; i < all; i++)

@@ -32,7 +32,7 @@ static void overlap(void)
 	CHECK(sum > want - 1e-6 && sum < want + 1e-6);
 }
 
-/* Requests of sends are let go: what comes back says that they are over. */
+/* Requests of active sends are freed: an answer of the receiver shows that the sends are complete. */
 static void freed_sends(void)
 {
 	enum { N = 50 };
@@ -64,7 +64,7 @@ static void freed_sends(void)
 	}
 }
 
-/* A posted receive lets the synchronous send end, though its owner sits in another receive. */
+/* A posted receive lets the synchronous send end, although the receiving rank waits in another receive. */
 static void progress(void)
 {
 	MPI_Request r;
@@ -82,7 +82,7 @@ static void progress(void)
 	}
 }
 
-/* Section 3.7.4: receives match in the order in which they were started, whatever the order of waiting. */
+/* Section 3.7.4: receives match in the order in which they were started, not in the order of waiting. */
 static void order_of_starts(void)
 {
 	MPI_Request r[2];
@@ -155,7 +155,7 @@ static void nothing_to_wait_for(void)
 	CHECK(r[1] == MPI_REQUEST_NULL);
 }
 
-/* One server, whose clients each have a request posted; the server takes any, or all that are there. */
+/* One server with a receive for each client; the server waits for any client, or for all that have sent. */
 static void clients(int some)
 {
 	enum { EACH = 15 };
@@ -209,7 +209,7 @@ static void clients_some(void)
 	clients(1);
 }
 
-/* Two of five receives are too short: each status has its own code, and the data of the good ones is there. */
+/* Two of five receives are too short: each status has an error code, and the data of the good ones is there. */
 static void several_fail(void)
 {
 	char in[5][32], out[32];
@@ -242,8 +242,8 @@ static void several_fail(void)
 	CHECK(is_empty(&s[2]));
 }
 
-/* Those that wait for one return its own error, and say which it was; of persistent ones that fail to start
- * nothing is left active. */
+/* MPI_Waitany and MPI_Testany return the error of the failed request, with its index; MPI_Waitsome returns that error in the
+ * status. A persistent request that fails to start is inactive. */
 static void one_fails(void)
 {
 	char in[3][8], out[8] = "";
@@ -284,7 +284,7 @@ static void one_fails(void)
 	MPI_Request_free(&r[0]);
 }
 
-/* Section 3.7.6: to look at a request changes nothing about it. */
+/* Section 3.7.6: MPI_Request_get_status does not change the request. */
 static void looking(void)
 {
 	int in[3] = { -1, -1, -1 }, out[3], flag = 0, index, count, indices[3];
@@ -357,7 +357,7 @@ static void probe_types(void)
 	CHECK(seen == 3 && i == 7 && x == 7.5);
 }
 
-/* A message that was matched is found by nobody else, and keeps its place before those that came later. */
+/* A matched message is found by no other receive or probe, and keeps its place before later messages. */
 static void matched(void)
 {
 	int v[3], flag = 0, n;
@@ -401,7 +401,7 @@ static void matched(void)
 	}
 }
 
-/* Receives that were posted ahead are withdrawn, and the messages go to others. */
+/* Receives that were posted ahead are cancelled, and the messages match other receives. */
 static void cancel_receive(void)
 {
 	int a = -1, b = -1, flag = 0, out = me;
@@ -413,12 +413,12 @@ static void cancel_receive(void)
 	CHECK(r != MPI_REQUEST_NULL);
 	MPI_Wait(&r, &s);
 	CHECK(was_cancelled(&s) && r == MPI_REQUEST_NULL);
-	meet(sync_comm);	/* nobody has sent so far */
+	meet(sync_comm);	/* no rank has sent so far */
 	MPI_Irecv(&b, 1, MPI_INT, MPI_ANY_SOURCE, 50, WORLD, &r);
 	MPI_Send(&out, 1, MPI_INT, right, 50, WORLD);
 	MPI_Wait(&r, &s);
 	CHECK(!was_cancelled(&s) && a == -1 && b == left);
-	/* what is complete cannot be cancelled any more: the message stays received */
+	/* a complete receive cannot be cancelled any more: the message stays received */
 	MPI_Irecv(&a, 1, MPI_INT, left, 50, WORLD, &r);
 	MPI_Send(&out, 1, MPI_INT, right, 50, WORLD);
 	while (!flag)
@@ -447,7 +447,7 @@ static void cancel_receive(void)
 	MPI_Request_free(&again);
 }
 
-/* A send either is withdrawn or arrives; Wait returns before anybody receives. */
+/* A send either is cancelled or arrives; MPI_Wait returns before any rank receives. */
 static void cancel_send(void)
 {
 	int flag, gone[4], come[4];

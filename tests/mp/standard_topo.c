@@ -88,7 +88,7 @@ static void coordinates(void)
 	}
 }
 
-/* A column goes down by as many rows as its number, as systolic algorithms want it: along a dimension with ends or without. */
+/* Column c is shifted down by c rows, as in systolic algorithms: along a dimension with ends or without. */
 static void skewed_shift(void)
 {
 	int dims[2] = { 0, 0 }, at[2], source, dest, v, r, from[2];
@@ -246,7 +246,7 @@ static void small_graph(void)
 		MPI_Graph_neighbors(graph, k, count, around);
 		CHECK(!memcmp(around, edges + from, sizeof(int) * count));
 	}
-	/* along the edges, which are symmetric: everybody hears of all its neighbours */
+	/* along the edges, which are symmetric: every rank receives from all neighbours */
 	MPI_Request q[4];
 	int heard[4];
 
@@ -260,8 +260,8 @@ static void small_graph(void)
 	MPI_Comm_free(&graph);
 }
 
-/* The shuffle-exchange network on a power of two: each node has its partner, its shuffle and its unshuffle, itself and twice the
- * same among them. A value that is shuffled as often as there are bits is back. */
+/* The shuffle-exchange network on a power of two: each node has as neighbors a partner, a shuffle and an unshuffle, which may be
+ * the node itself or equal. A value that is shuffled as often as there are bits returns to its rank. */
 static void shuffle_exchange(void)
 {
 	int bits = np >= 4 ? 2 : np >= 2 ? 1 : 0, n = 1 << bits, index[4], edges[12], around[3], r, v, to, from;
@@ -292,7 +292,7 @@ static void shuffle_exchange(void)
 	MPI_Comm_free(&graph);
 }
 
-/* What a rank has of a distributed graph: its sources and destinations, as sets with weights. */
+/* Checks a rank's sources and destinations in a distributed graph, as sets with weights. */
 static void has_neighbors(int line, MPI_Comm graph, const int (*edges)[3], int n, int weighted)
 {
 	int in, out, w, from[32], to[32], fw[32], tw[32], r, ins = 0, outs = 0;
@@ -325,8 +325,8 @@ static void has_neighbors(int line, MPI_Comm graph, const int (*edges)[3], int n
 	}
 }
 
-/* A torus of two dimensions with its diagonals, heavier along the axes: told by each for itself, by one for all, by nobody in
- * particular, and by both ends. All of them are the same graph. */
+/* A torus of two dimensions with diagonals, heavier along the axes: each rank specifies the edges from itself, one rank all
+ * edges, each rank every np-th edge (without weights), and both ends each edge (adjacent). All of these are the same graph. */
 static void distributed_graph(void)
 {
 	static const int way[8][3] = {
@@ -410,7 +410,7 @@ static void star_of_edges(void)
 	MPI_Comm_free(&dup);
 }
 
-/* ---- 8.5.8: what a library would do --------------------------------------------------------------------------------- */
+/* ---- 8.5.8: as in a library -------------------------------------------------------------------------------------- */
 
 static void maps(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes: chapter 5. A type's map is seen by sending one element to oneself: what comes are its parts, in their order. */
+/* Datatypes: chapter 5. Sending one element to oneself shows a type's map: the parts arrive in the order of the map. */
 #include "standard.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ struct entry {
 };
 
 #define MAP_MAX		256
-#define ORIGIN		512		/* of the element in its memory: displacements may be negative */
+#define ORIGIN		512		/* place of the element in memory: displacements may be negative */
 #define MEMORY		4096
 
 /* The entries side by side, without gaps. */
@@ -37,7 +37,7 @@ static MPI_Datatype dense(const struct entry *map, int n, MPI_Aint *bytes)
 	return t;
 }
 
-/* The type has this map, as sender and as receiver, and these bounds. It is committed here, and freed. */
+/* Checks that the type has this map, as sender and as receiver, and these bounds. Commits and frees the type. */
 static void has_map(const char *file, int line, MPI_Datatype t, const struct entry *map, int n, MPI_Aint lb, MPI_Aint extent)
 {
 	static char apart[MEMORY], together[MEMORY], want[MEMORY];
@@ -66,7 +66,7 @@ static void has_map(const char *file, int line, MPI_Datatype t, const struct ent
 	}
 	if (n && (true_lb != low || true_extent != high - low))
 		test_fail(file, line, "true lb %ld, true extent %ld", (long)true_lb, (long)true_extent);
-	/* into it: the gaps stay */
+	/* receive into the type: the gaps stay */
 	memset(apart, 0xc3, MEMORY);
 	memset(want, 0xc3, MEMORY);
 	fill(together, MEMORY, 2);
@@ -165,7 +165,7 @@ static void structs(void)
 	MPI_Type_free(&old);
 }
 
-/* The part of a 3-D array that begins at starts: what loops over it would visit, in the order of the memory. */
+/* The part of a 3-D array that begins at starts: the elements that nested loops would visit, in the order of the memory. */
 static void subarrays(void)
 {
 	int size[3] = { 5, 6, 7 }, part[3] = { 2, 3, 4 }, start[3] = { 1, 2, 3 };
@@ -232,7 +232,7 @@ static void darrays(void)
 	}
 }
 
-/* A type that was freed goes on in those made of it, and in what is under way. */
+/* A freed type stays valid in derived types, and in operations under way. */
 static void lifetime(void)
 {
 	MPI_Datatype column, pair;
@@ -254,7 +254,7 @@ static void lifetime(void)
 		CHECK_EQ(b[i], i % 4 * 4 + i / 4 * 2);
 }
 
-/* ---- 5.1.11 to 5.1.13: how much came; what a type was made of ------------------------------------------------ */
+/* ---- 5.1.11 to 5.1.13: received counts; how a type was made --------------------------------------------------- */
 
 static void counts(void)
 {
@@ -396,9 +396,9 @@ static void decoding(void)
 		MPI_Type_free(&t[i]);
 }
 
-/* ---- 5.1.14: what types are for ----------------------------------------------------------------------------- */
+/* ---- 5.1.14: uses of types ------------------------------------------------------------------------------- */
 
-/* Every second plane, all of the second dimension but its ends, the first half of the third: gathered into a dense array. */
+/* Every second plane, all of the second dimension but the ends, the first half of the third: gathered into a dense array. */
 static void section_of_array(void)
 {
 	enum { X = 17, Y = 11, Z = 10, PX = 9, PY = 9, PZ = 9 };
@@ -423,7 +423,7 @@ static void section_of_array(void)
 	MPI_Type_free(&all);
 }
 
-/* The triangle below the diagonal goes to the neighbour, and leaves the rest there as it is. */
+/* The triangle below the diagonal goes to the neighbour, and leaves the rest of the neighbour's matrix unchanged. */
 static void triangle(void)
 {
 	enum { N = 100 };
@@ -583,7 +583,7 @@ static void particles(void)
 	MPI_Type_free(&particle);
 }
 
-/* A union: each element has the type that its tag says, all of them the extent of the union. */
+/* A union: each element has the type named by a tag, all of them the extent of the union. */
 static void unions(void)
 {
 	union {
@@ -674,7 +674,7 @@ static void packing(void)
 	}
 }
 
-/* Each rank packs as much as it has; the root gathers the lengths, then the bytes, and unpacks one after the other. */
+/* Each rank packs a different amount; the root gathers the lengths, then the bytes, and unpacks one after the other. */
 static void packed_gather(void)
 {
 	int n = 3 + 5 * me, size, a, position = 0, at[8] = { 0 }, lengths[8], v[64], total = 0, got;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs share in which a rank dies: counters that survivors have in common, by a file, and the question for the error. */
+/* Shared by programs in which a rank dies: counters that the survivors have in common, in a file, and the check of the error. */
 #ifndef TEST_SURVIVORS_H
 #define TEST_SURVIVORS_H
 
@@ -48,7 +48,7 @@ static inline int *survivors_counters_of(const char *file)
 	return counters;
 }
 
-/* rc: what MPI had to say, or 0. */
+/* rc: the error code of MPI, or 0. */
 static inline void survivors_fail(int me, const char *what, int rc)
 {
 	char text[MPI_MAX_ERROR_STRING] = "";
@@ -66,8 +66,8 @@ static inline void survivors_count(int *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);
 }
 
-/* So many have come there, or so many seconds have passed. progress: in the library now and then, as who has been
- * sent long messages must. */
+/* Waits until n processes have counted, or `seconds` have passed. Returns whether n have. progress: calls MPI now and then, as a
+ * receiver of long messages must. */
 static inline bool survivors_await(const int *counter, int n, int seconds, bool progress)
 {
 	time_t end = time(NULL) + seconds;

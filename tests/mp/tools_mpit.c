@@ -161,7 +161,7 @@ static void pvars(void)
 		OK(MPI_T_pvar_handle_free(s, &h));
 		CHECK(h == MPI_T_PVAR_HANDLE_NULL);
 	}
-	/* a handle shows what has happened since it was made; two handles are apart */
+	/* a handle counts from its allocation on; two handles are independent */
 	sent = -1;
 	received = pvar("ring_messages_received", MPI_T_PVAR_CLASS_COUNTER);
 	OK(MPI_T_pvar_get_index("ring_messages_sent", MPI_T_PVAR_CLASS_COUNTER, &sent));
@@ -194,7 +194,7 @@ static void pvars(void)
 	OK(MPI_T_pvar_write(s, h, &(unsigned long long){ 1000000 }));
 	CHECK(value(s, h) >= 1000000);
 	CHECK_EQ(MPI_T_pvar_read(s, MPI_T_PVAR_ALL_HANDLES, &v), MPI_T_ERR_INVALID_HANDLE);
-	/* what waits */
+	/* waiting messages */
 	OK(MPI_T_pvar_handle_alloc(s, pvar("unexpected_messages", MPI_T_PVAR_CLASS_LEVEL), NULL, &level, &count));
 	CHECK_EQ(MPI_T_pvar_readreset(s, level, &v), MPI_T_ERR_PVAR_NO_ATOMIC);
 	CHECK_EQ(MPI_T_pvar_write(s, level, &v), MPI_T_ERR_PVAR_NO_WRITE);
@@ -268,7 +268,7 @@ static void device(void)
 		CHECK(y == np * (np - 1) / 2.0);
 	}
 	MPI_Comm_free(&dup);
-	/* what was posted is executed, perhaps after this rank has its result, and by any process */
+	/* posted requests are executed, perhaps after this rank has the result, and by any process */
 	alarm(100);
 	for (int k = WAITS; k <= CALCS; k += 2)
 		while (value(s, h[k + 1]) < value(s, h[k]))

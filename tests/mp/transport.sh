@@ -32,7 +32,7 @@ for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
 	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_first_contact"
 done
 
-# a receiver that is slow, or not there: nobody runs another's queue into RNR
+# a receiver that is slow, or makes no progress: no sender runs another sender's queue into RNR
 for kind in rc xrc dc; do
 	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_HOT_MESSAGES=1 HEDDLE_SRQ_DEPTH=2 -- "$build/tests/mp/transport_srq_shares"
 done
@@ -46,10 +46,10 @@ for kind in xrc dc; do
 	try 1 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_peers_many"
 done
 
-# cores that others use, too
+# cores that other processes use, too
 try 2 HEDDLE_SPIN=2000 -- "$build/tests/mp/transport_cores_shared"
 
-# threads that sleep on descriptors: what ends one's sleep is not read by another one
+# threads that sleep on descriptors: no thread reads the wake-up of another one
 for behave in nowake async,nowake nosequence,noodp,noarena,nowake; do
 	for threads in 2 5; do
 		try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_wakeups" 60 $threads
@@ -65,7 +65,8 @@ for behave in nowake ""; do
 	try 2 HOSTS_RANKS=1 HEDDLE_DEVICE=shca0,shca0 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_hosts_woken" 60 4
 done
 
-# what a rank waits for when it leaves comes while it sleeps: one in three runs hung when such a completion was no news
+# a completion for which a leaving rank waits comes while the rank sleeps: if such a completion did not count as progress, one run in
+# three hung
 for kind in rc rc rc rc rc rc xrc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 HEDDLE_HOT_MESSAGES=1 -- "$build/tests/mp/transport_leave"
 done
@@ -90,8 +91,8 @@ for kind in "" ud; do
 done
 try 4 SHCA_FAULT=ud_drop=0.5 HEDDLE_TRANSPORT=rc -- "$traffic" 100 10000 1
 
-# many senders to one over UD do not overrun its pool: nothing is lost, so next to nothing is sent again (a receiver that has no CPU for
-# longer than the timeout may be sent a packet twice); and of what is lost only that
+# many senders to one receiver over UD do not overrun the receiver's pool: nothing is lost, so next to nothing is sent again (a receiver
+# without a CPU for longer than the timeout may get a packet twice); with losses only the lost packets are sent again
 counts() {
 	out=$(env HEDDLE_REPORT_TRANSPORTS=1 HEDDLE_TRANSPORT=ud "$@" 2>&1)
 	status=$?
@@ -133,16 +134,16 @@ for kind in rc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=4096 -- "$traffic" 700 1500000 14
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=0 -- "$traffic" 500 5000 10
 done
-# floods both ways, one side of which reads late: more lines than 16 bits count lie unread, and small rings whose end is
-# skipped on most laps wrap that often
+# floods both ways, of which one side reads late: more unread lines than 16 bits count, and small rings that skip their end on most laps
+# and wrap that often
 try 2 HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=5m HEDDLE_RING_MEMORY=64m HEDDLE_HOT_MESSAGES=1 -- "$traffic" 24000 16000 15 23000
 for ring in 512 1000 2048; do
 	try 2 HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=$ring HEDDLE_HOT_MESSAGES=1 -- "$traffic" 60000 1000 16 20
 done
-# on a device whose writes have no order there are no rings (transport_behave.sh)
+# on a device without an order of writes there are no rings (transport_behave.sh)
 rings=yes
 case ${SHCA_BEHAVE:-} in *noorder*) rings= ;; esac
-# each rank may give one ring: it comes back, full of frames at times, when the partner changes
+# each rank may give one ring, which is revoked, full of frames at times, when the partner changes
 for kind in ${rings:+"" dc}; do
 	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_rings" 9
 done
@@ -187,7 +188,7 @@ for kind in rc xrc dc rc,ud dc,ud; do
 done
 # the event is read late: while the queue is being replaced, or when that is done
 try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=50 TRAFFIC_EVENTS=1 -- "$traffic" 700 60000 36
-# nothing tells who receives only that its queue broke: the peer's device has to try for some seconds
+# no event tells a rank that only receives of its broken queue: the peer's device has to retry for some seconds
 try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=700 TRAFFIC_BREAKERS=1 TRAFFIC_SILENT=1 -- "$traffic" 700 60000 35
 
 # XRC between hosts, as far as one host can show it: of two ranks each, and of one; packets that ask for a target are lost, and queues break
@@ -202,7 +203,7 @@ for size in 0 2; do
 	text='the others go on' ends HEDDLE_TRANSPORT=xrc timeout -k 5 60 "$run" -n 3 "$hosts" "$files" $size "$build/tests/mp/transport_ep_fails" shared
 done
 
-# a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
+# a rank detects and names a killed peer, also while only waiting for that peer; a stopped peer is not taken for dead
 for kind in "" rc xrc dc ud; do
 	for mode in "" waits; do
 		out=$(HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" $mode 2>&1)
@@ -211,7 +212,7 @@ for kind in "" rc xrc dc ud; do
 		*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death $mode: $out"; failed=1 ;;
 		esac
 	done
-	# one that gives the connection up tells the other, and again if that does not hear it
+	# a rank that fails an endpoint tells the peer, and repeats the message if lost
 	for mode in fails lost; do
 		out=$(HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" $mode 2>&1)
 		case $out in
@@ -225,7 +226,7 @@ for kind in "" rc xrc dc ud; do
 	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death stop: $out"; failed=1 ;;
 	esac
 done
-# an endpoint that fails ends whole: all that it owns, once; nothing lands in a buffer that its user has back; its ring is free
+# an endpoint that fails ends all of its operations, each once; nothing lands in a buffer that the user has back; the ring is free
 end=$build/tests/mp/transport_ep_fails
 for kind in "" rc ud xrc dc; do
 	text='all has ended' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_MAX=16k timeout -k 5 60 "$run" -n 2 "$end" owns
@@ -234,7 +235,7 @@ text='nothing has landed' ends HEDDLE_TRANSPORT=rc HEDDLE_RENDEZVOUS=write HEDDL
 	timeout -k 5 60 "$run" -n 2 "$end" writes
 text='what is refused once is lost, and no more' ends HEDDLE_TRANSPORT=ud timeout -k 5 60 "$run" -n 2 "$end" refused
 text='a refused ring counts' ends HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=0 timeout -k 5 60 "$run" -n 2 "$end" offers
-# where buffers are kept registered and no queue is the failed peer's own, its key ends with it
+# where buffers stay registered and the failed peer has no queue of its own, the peer's key becomes invalid
 for kind in dc xrc; do
 	text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=write \
 		HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
@@ -256,7 +257,7 @@ done
 for kind in ${rings:+rc xrc dc}; do
 	text='another got the ring' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 timeout -k 5 60 "$run" -n 3 "$end" rings
 done
-# who only waits for a peer whose process it cannot look at asks: its device, where that answers, or its process
+# a rank that only waits for a peer of another host sends keepalives: the peer's device answers, or the peer's process
 out=$(HEDDLE_TRANSPORT=ud HEDDLE_KEEPALIVE=100ms HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" silent 2>&1)
 case $out in
 *'connection to rank 1 failed'*'no sign of life'*'told of rank 1'*'then refused'*) ;;
@@ -270,20 +271,20 @@ for kind in rc xrc dc; do
 	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death computes: $out"; failed=1 ;;
 	esac
 done
-# UD serves a peer to which no connection was to be had: what is told of its end counts all the same
+# UD serves a peer without a connection: a message about that peer's end counts all the same
 out=$(HEDDLE_TRANSPORT=rc,ud timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" refused 2>&1)
 case $out in
 *'told of rank 0, which lives, then refused'*) ;;
 *) echo "FAILED: transport_death refused: $out"; failed=1 ;;
 esac
-# where nobody can know, the time decides
+# without any evidence of the death, the timeout decides
 out=$(HEDDLE_TRANSPORT=ud HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" unknown 2>&1)
 case $out in
 *'connection to rank 1 failed'*'no sign of life'*HEDDLE_UD_TIMEOUT*'told of rank 1'*'then refused'*) ;;
 *) echo "FAILED: transport_death unknown: $out"; failed=1 ;;
 esac
 
-# what cannot be is refused by name
+# invalid settings are refused by name
 out=$(HEDDLE_TRANSPORT=rd timeout 60 "$traffic" 1 2>&1)
 case $out in
 *HEDDLE_TRANSPORT=rd*rc*ud*xrc*dc*) ;;
@@ -294,7 +295,8 @@ case $out in
 *'HEDDLE_DEVICE=shcb0: there is no such verbs device (did you mean "shca0"?)'*) ;;
 *) echo "FAILED: HEDDLE_DEVICE=shcb0: $out"; failed=1 ;;
 esac
-# two devices: one for the peers of this host, one for others; here ranks believe that so many of them at a time are on a host of their own
+# two devices: one for the peers of this host, one for peers of other hosts; here ranks take `each` of them at a time for ranks of a
+# separate host
 for each in 0 1 2; do
 	for kind in "" ud "dc,ud"; do
 		for what in "sleep 12" "traffic 200 60000 3"; do

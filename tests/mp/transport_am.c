@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages on the transport's door: every rank sends every rank (itself included) messages of random sizes, ordered or
- * not, short or announced, with matching messages between the ordered ones; some handlers answer from within. All that arrives
- * is complete, unchanged, once, and what is ordered is in order, the matching messages included.
+ * Active messages of the transport: every rank sends every rank (itself included) messages of random sizes, ordered or not, short
+ * or announced, with matching messages between the ordered ones; some handlers send an answer. All messages arrive complete,
+ * unchanged and once, and ordered ones in order, the matching messages included.
  *
  *     transport_am [messages per pair [largest size [seed [mode]]]]
  *
  * mode: threads   a second thread of each rank sends, too
- *       unknown   rank 0 sends rank 1 messages for a handler that it does not have: one is refused, and the next ones arrive
+ *       unknown   rank 0 sends rank 1 messages for a handler that rank 1 does not have: one is refused, and the next ones arrive
  *       dies      rank 1 is killed: all that rank 0 has under way ends, each once, with an error
  *       stops     rank 1 is stopped for a while: nothing fails, and all arrives
  *       stream    many matching messages at a time, without a turn of progress: the handlers run while they are sent
@@ -24,7 +24,7 @@ struct head {
 	uint32_t index;
 	uint32_t order;		/* among the ordered ones and the matching messages of the pair */
 	uint64_t len;
-	uint64_t answer;	/* of who asked: struct out; 0: no answer is wanted */
+	uint64_t answer;	/* of the asking rank: struct out; 0: no answer is wanted */
 	char more[40];		/* the head's length is random */
 };
 _Static_assert(sizeof(struct head) == HDL_AM_HEAD_MAX, "the longest head");
@@ -131,7 +131,7 @@ static void over(struct out *o)
 	inflight[o->peer]--;
 	outs--;
 	if (o->buf)
-		memset(o->buf, 0x55, o->am.len);	/* ours again: whoever still reads it is caught */
+		memset(o->buf, 0x55, o->am.len);	/* ours again: a late read is detected */
 	free(o->buf);
 	free(o);
 }
@@ -378,7 +378,7 @@ static void dies(void)
 		pause();
 	}
 	for (unsigned i = 0; dead < 0; i++) {
-		/* some of each sort, and then what is needed to notice */
+		/* some of each sort, and then enough to detect the death */
 		if (i < 200 || i % 64 == 0)
 			pending += nobody(i % 4, ASK, i % 5 == 4 ? 100000 : i % 1000);
 		turn(&idle);
@@ -416,7 +416,7 @@ static uint64_t counter(const char *name, const struct hdl_ep *ep)
 	fail("there is no counter %s", name);
 }
 
-/* What was sent is what was counted: of each peer, of all of them, and by the ways of the rendezvous. */
+/* Checks the counters against the messages sent: of each peer, of all peers, and by the ways of the rendezvous. */
 static void counters(void)
 {
 	static const char *const lanes[] = { "ring", "srq", "ud" };

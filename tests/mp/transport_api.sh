@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What stands beside matching on the transport's door: active messages, remote memory, two instances in a process. Over every kind
-# and some together, limits set to 2, devices that do without something, two threads, a rank that is stopped, one that dies.
+# The transport without matching: active messages, remote memory, two instances in a process. Over every kind and some together, limits
+# set to 2, devices without some feature, two threads, a rank that is stopped, one that dies.
 #     transport_api.sh [--long]     --long: every kind with every word of SHCA_BEHAVE, many seeds (minutes)
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
@@ -17,7 +17,7 @@ all=async,nosequence,noodp,noarena,noorder,nowake
 . "$here/transport_lib.sh"
 bound=60
 
-# kind, program, arguments: rank 1 is killed, and rank 0 says what became of what it had under way
+# kind, program, arguments: rank 1 is killed, and rank 0 prints the results of the operations under way
 dies() {
 	kind=$1
 	shift
@@ -121,7 +121,7 @@ for kind in "" ud dc,ud; do
 	try 5 HEDDLE_TRANSPORT=$kind RMA_ATOMICS=device HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RNDV_CHUNK=4096 -- "$rma" 100 60000 6
 	try 3 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$all -- "$rma" 150 60000 7
 done
-# what devices do without, where it matters most
+# devices without a feature, where the feature matters most
 for behave in noodp noarena noorder; do
 	try 2 HEDDLE_TRANSPORT=dc SHCA_BEHAVE=$behave RMA_ATOMICS=device -- "$rma" 150 100000 8
 done
@@ -129,13 +129,13 @@ try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.05 -- "$rma" 150 60000 9
 try 2 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 busy
 try 2 HEDDLE_TRANSPORT=rc -- "$rma" 10 1000 10 busy
 try 1 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 flushes
-# a matching of its own, beside MPI's
+# a second matching, beside MPI's
 for kind in "" rc ud xrc dc,ud; do
 	try 4 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/p2p_instances" 60 1
 	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 HEDDLE_SRQ_DEPTH=2 \
 		HEDDLE_UNEXPECTED_MAX=2 SHCA_BEHAVE=noodp,nowake -- "$build/tests/mp/p2p_instances" 40 2
 done
-# what a peer must not say is refused, and harms nobody
+# invalid messages of a peer are refused, and do no harm
 crooked=$build/tests/mp/transport_peer_invalid
 try 3 HEDDLE_TRANSPORT=ud -- "$crooked" rndv
 try 2 HEDDLE_TRANSPORT=rc,ud -- "$crooked" packets
@@ -144,7 +144,7 @@ for behave in "" async nowake; do
 	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" numbers
 	try 2 HEDDLE_TRANSPORT=xrc SHCA_BEHAVE=$behave -- "$crooked" numbers
 	try 2 HEDDLE_TRANSPORT=xrc SHCA_BEHAVE=$behave -- env -u HEDDLERUN_FILE "$crooked" numbers
-	# where another thread executes requests (async), what they cause may come after the last look
+	# where another thread executes requests (async), their effects may come after the last poll
 	case $behave in *async*) ;; *) try 1 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" sleeps ;; esac
 done
 for behave in "" async; do
@@ -158,7 +158,7 @@ case $out in
 *"rank 0 sent an active message of 100000 bytes for handler 104, which this process does not have"*) ;;
 *) echo "FAILED: a message for an unknown handler: $out"; failed=1 ;;
 esac
-# packets are lost: a rank that ends one instance leaves nobody waiting for what the other one has to send again
+# packets are lost: a rank that ends one instance leaves no peer waiting for packets that the other instance has to send again
 try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.1 -- "$instances" 60 9757 1
 [ $failed = 0 ] && echo ok
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The transport, and what stands on it, on devices that do without something (SHCA_BEHAVE, docs/shca.md): two combinations; with
+# The transport and MPI on devices without some features (SHCA_BEHAVE, docs/shca.md): two combinations; with
 # --long (half an hour) the whole of transport.sh with each word alone, and with all.
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
@@ -22,7 +22,7 @@ if [ "${1:-}" = --long ]; then
 fi
 
 for kind in "" rc xrc dc "dc,ud"; do
-	# rings whose receiver clears: small ones, that wrap at once; and none at all
+	# rings that the receiver clears: small ones, which wrap at once; and none at all
 	try 2 SHCA_BEHAVE=nosequence HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 HEDDLE_HOT_MESSAGES=1 -- "$traffic" 1500 20000 5
 	try 3 SHCA_BEHAVE=$all HEDDLE_TRANSPORT=$kind -- "$traffic" 500 60000 2
 	try 2 SHCA_BEHAVE=noodp,noarena HEDDLE_TRANSPORT=$kind HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
@@ -35,20 +35,20 @@ done
 try 4 SHCA_BEHAVE=$all -- "$build/tests/mp/transport_sleep" 12
 try 2 SHCA_BEHAVE=async,nowake -- "$build/tests/mp/transport_eager_off"
 
-# other words on each rank: all choose alike, and each goes by what its own device, and the peer's, promise
+# different words on each rank: all ranks choose alike, and each relies only on promises of its own device and the peer's
 # shellcheck disable=SC2016
 unequal='case $PMIX_RANK in 0) b=noorder ;; 1) b=async ;; 2) b=nosequence,nowake ;; 3) b=noarena,noodp ;; *) b= ;; esac
 	export SHCA_BEHAVE=$b; exec "$@"'
 for kind in "" rc xrc "dc,ud"; do
 	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_HOT_MESSAGES=2 -- sh -c "$unequal" rank "$traffic" 200 60000 3
 done
-# of collectives: a rank that no write wakes, alone among others, must not leave them waiting for its queues
+# of collectives: a single rank that no write wakes must not leave the other ranks waiting for its queues
 for words in nowake async noodp; do
 	rank="[ \$PMIX_RANK = 1 ] && export SHCA_BEHAVE=$words; exec \"\$0\" 10"
 	out=$(timeout -k 5 120 "$run" -n 3 sh -c "$rank" "$build/tests/mp/coll_random" 2>&1) ||
 		{ echo "FAILED: collectives, SHCA_BEHAVE=$words on rank 1 alone: $out" | tail -n 100; failed=1; }
 done
-# what is foreseen is no error
+# an expected limitation is no error
 out=$(SHCA_BEHAVE=noorder timeout -k 5 120 "$run" -n 3 "$build/tests/mp/coll_random" 10 2>&1)
 case $out in
 *"random: ok"*) echo "$out" | grep 'heddle:' && { echo "FAILED: a foreseen fallback is told as an error"; failed=1; } ;;
@@ -92,7 +92,7 @@ for behave in async noarena noodp nosequence nowake; do
 		[ $promised = "$([ -z "$have" ] && echo yes || echo no)" ] || { echo "FAILED: SHCA_BEHAVE=$have: $said"; failed=1; }
 	done
 done
-# on rings, where the bytes of a request have an order, and on none where they have not; what requests have among themselves does not matter
+# rings are used if the bytes of a request are written in order, and not otherwise; the order among requests does not matter
 rings() {
 	SHCA_BEHAVE=$1 timeout -k 5 60 "$run" -n 2 --report-transports "$traffic" 500 2000 1 2>&1 | grep -c '; ring'
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranks whose private memory the kernel keeps from others, from their start or from the middle of the run: every kind of queue carries
+# Ranks whose private memory the kernel keeps from other processes, from their start or from the middle of the run: every kind of queue
+# carries
 # all messages, and one line of the job says that proxies are used. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 denied=tests/mp/transport_cma_denied

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks, each with a core, which others use as well: a yield takes a turn of the scheduler. Who has waited through one does
- * not yield for 100 ms: it sleeps, and is woken. Counted yields, which here take a millisecond.
+ * Two ranks, each with a core that other processes use as well: a yield takes a turn of the scheduler. A thread that has waited
+ * through such a yield sleeps for the next 100 ms, instead of yielding, and is woken. Counts yields, which here take a
+ * millisecond.
  */
 #include "mpi_test.h"
 

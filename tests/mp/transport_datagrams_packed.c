@@ -41,7 +41,7 @@ static void done(struct hdl_send *s, int err)
 	waiting--;
 }
 
-/* True: it waits for room. */
+/* Returns true if the message waits for room. */
 static bool send_one(struct hdl_ep *ep, int tag)
 {
 	static struct hdl_send sends[WAITING + 1];

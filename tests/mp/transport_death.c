@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer that is gone: two ranks exchange messages, then rank 1 is killed by a signal that it sends itself. Rank 0 must
- * be told: its sends and fetches end with an error, and peer_failed names the peer. Rank 0 ignores the launcher's
- * SIGTERM while it waits for that. Argument:
+ * Failure detection: two ranks exchange messages, then rank 1 kills itself by a signal. Rank 0 must detect that: sends and
+ * fetches end with an error, and the upcall peer_failed names the peer. Rank 0 ignores the launcher's SIGTERM meanwhile.
+ * Argument:
  *     (none)   rank 0 goes on sending
- *     waits    it has nothing to send, and sleeps
- *     unknown  it goes on sending, and is not on the peer's host, as far as it knows
- *     silent   rank 0 has nothing to send, and is not on the peer's host, as far as it knows: it must ask (UD)
- *     computes the same, but rank 1 only computes: it must be asked, and not be taken for dead (connected kinds)
- *     fails    rank 0 lives and gives rank 1 up, which must be told
- *     lost     the same, but what says so is lost the first time, and rank 1 only waits
+ *     waits    rank 0 has nothing to send, and sleeps
+ *     unknown  rank 0 goes on sending, and takes rank 1 for a process of another host (proc.start is 0)
+ *     silent   rank 0 has nothing to send, and takes rank 1 for a process of another host: it must send keepalives (UD)
+ *     computes the same, but rank 1 only computes: rank 0 must send keepalives, and not take rank 1 for dead (connected kinds)
+ *     fails    rank 0 lives and fails the endpoint of rank 1; rank 1 must learn that
+ *     lost     the same, but the control message that tells rank 1 is lost the first time, and rank 1 only waits
  *     refused  the same, where no connection was to be had and UD serves all
- *     stop     rank 1 is only stopped, for longer than HEDDLE_UD_TIMEOUT: it must not be taken for dead
+ *     stop     rank 1 is stopped by SIGSTOP for longer than HEDDLE_UD_TIMEOUT: rank 0 must not take rank 1 for dead
  */
 #include <errno.h>
 
@@ -54,7 +54,7 @@ static void send_to(int peer, size_t n)
 		free(s);
 }
 
-/* Rank 1 comes back after a while and answers what it was sent meanwhile. */
+/* Rank 1 is continued after 1.5 s, receives the messages sent meanwhile, and answers. */
 static int stopped(int peer)
 {
 	uint64_t until = monotonic_ns() + 1500000000;
@@ -62,7 +62,7 @@ static int stopped(int peer)
 
 	if (hdl_job.rank == 1) {
 		kill(getpid(), SIGSTOP);
-		while (got < GREETINGS + 100)	/* some may be here already */
+		while (got < GREETINGS + 100)	/* some of the 100 messages may have arrived before SIGSTOP */
 			turn(&idle);
 		send_to(peer, 8);
 	} else {
@@ -83,7 +83,8 @@ static int stopped(int peer)
 	return dead < 0 && !hdl_tp_fini(&tp) ? hdl_rt_fini(false) : 1;
 }
 
-/* Rank 1 computes for longer than HEDDLE_KEEPALIVE and HEDDLE_UD_TIMEOUT together. Its device answers rank 0 all the same. */
+/* Rank 1 computes for longer than HEDDLE_KEEPALIVE and HEDDLE_UD_TIMEOUT together. The device of rank 1 answers rank 0 all the
+ * same. */
 static int computes(int peer)
 {
 	uint64_t until = monotonic_ns() + 2500000000;
@@ -108,7 +109,7 @@ static int computes(int peer)
 	return dead < 0 && !hdl_tp_fini(&tp) ? hdl_rt_fini(false) : 1;
 }
 
-/* Rank 0 meets an error on its side of the connection. Does not return. */
+/* Rank 0 fails the endpoint of rank 1 (hdl_ep_fail). Rank 1 must learn that. Does not return. */
 static void gives_up(int peer, bool lost)
 {
 	unsigned idle = 0;
@@ -117,7 +118,7 @@ static void gives_up(int peer, bool lost)
 		struct hdl_ep *ep = hdl_ep(tp, peer);
 
 		signal(SIGTERM, SIG_DFL);
-		ep->name.incarnation ^= lost;	/* what is for another life is dropped */
+		ep->name.incarnation ^= lost;	/* rank 1 drops a message for another incarnation */
 		hdl_ep_fail(ep, -EIO);
 		while (tp->ndone)
 			hdl_tp_progress(tp);
@@ -147,7 +148,7 @@ int main(int argc, char **argv)
 		hdl_ep(tp, peer)->conn.state = HDL_CONN_FAILED;
 	for (unsigned i = 0; i < GREETINGS; i++) {
 		send_to(peer, 8);
-		/* who gives the connection up may do so before its last one has left */
+		/* rank 0 of gives_up may fail the endpoint before its last greeting has left */
 		while (got < i + 1 && dead < 0)
 			hdl_tp_progress(tp);
 	}
@@ -157,7 +158,8 @@ int main(int argc, char **argv)
 		return computes(peer);
 	if (!strcmp(mode, "fails") || !strcmp(mode, "lost") || !strcmp(mode, "refused"))
 		gives_up(peer, !strcmp(mode, "lost"));
-	/* rank 0 has all of them: a device may only have queued what was posted, and it would die with its process */
+	/* Rank 1 dies only when rank 0 has all greetings: posted requests may still be queued in the device of rank 1, and would
+	 * die with the process */
 	if (hdl_job.rank == 0)
 		send_to(peer, 8);
 	while (hdl_job.rank == 1 && got < GREETINGS + 1)
@@ -170,7 +172,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "unknown") || !strcmp(mode, "silent"))
 		hdl_ep(tp, peer)->proc.start = 0;
-	/* a rendezvous that nobody will answer, and eager messages that nobody will read */
+	/* a rendezvous that rank 1 will not answer, and eager messages that rank 1 will not read */
 	bool sends = strcmp(mode, "waits") && strcmp(mode, "silent");
 	if (sends)
 		send_to(peer, 100000);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages between HEDDLE_EAGER_MAX and HEDDLE_RING_MAX. While copies are slow, or are not timed: what answers the peer is read by it, what
-# streams takes the ring, and so does everything where processes share a CPU. While they are quick, as within one CPU, all takes the ring.
+# Messages between HEDDLE_EAGER_MAX and HEDDLE_RING_MAX. While copies are slow, or are not timed: the peer reads messages that answer
+# it, streams take the ring, and so do all messages where processes share a CPU. While copies are quick, as within one CPU, all messages
+# take the ring.
 # Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 counts_ranks "$run" "$PWD/bench/hd_latency" "$PWD/bench/hd_bw"

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An endpoint that fails ends all of its operations, each once, and after the end of an operation nothing is written into its
- * buffer. The peer lives, and makes no progress. Argument:
+ * An endpoint that fails ends all of its operations, each once, and after the end of an operation nothing is written into the
+ * operation's buffer. The peer lives, and makes no progress. Argument:
  *     writes   rank 1 writes a large message into rank 0's buffer without progress; rank 0 fails the endpoint in the middle, and
  *              the buffer is the user's again: no byte may land there any more
- *     owns     rank 0 has waiting sends, announced sends and receives by every way, some of memory that is not one run, when it
- *              fails the endpoint of rank 1
+ *     owns     rank 0 has waiting sends, announced sends and receives by every way, some of memory that is not one run, when rank
+ *              0 fails the endpoint of rank 1
  *     shared   ranks 1 and 2 share rank 0's only queue (DC, XRC), and rank 1 is killed: rank 0's messages for rank 2 arrive once
  *              and in order, before, behind and among those that cannot reach rank 1
  *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: the messages before and behind the break arrive when
  *              rank 1 goes on, once and in order (RC)
- *     dies     the same, but rank 1 is killed: its endpoint fails, and the error names queue and status
+ *     dies     the same, but rank 1 is killed: the endpoint fails, and the error names queue and status
  *     paused   rank 0 is stopped time and again while its queue is stopped and begins anew: the flush that the device reports
- *              counts, whatever the clock says
+ *              counts, not the clock
  *     twice    the device refuses a request to rank 1, which lives, and the new queue refuses the request,
  *              too: the endpoint fails
- *     thrice   the same, but the first failure is a flush: that is no refusal, and does not count
+ *     thrice   the same, but the first failure is a flush: a flush is no refusal, and does not count
  *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: only these are lost;
  *              in a row: the endpoint of rank 1 fails (UD)
  *     offers   rank 1 offers its ring while rank 0's queue is broken, and rank 0 refuses the ring: that ring counts as offered
@@ -239,7 +239,7 @@ static void writes(int peer)
 		turn(&idle);
 	if (!stays())
 		fail("what the peer wrote has landed in a buffer that was its user's again");
-	/* rank 1 gets the refusal again as an answer to its datagrams, when it next makes progress */
+	/* rank 1 gets the refusal again as an answer to a datagram, at the next progress call */
 	leave("nothing has landed");
 }
 
@@ -347,8 +347,8 @@ static _Noreturn void shared(void)
 	while (hdl_proc_state(&hdl_ep(tp, 1)->proc) == HDL_PROC_LIVES)
 		hdl_tp_progress(tp);
 	for (unsigned i = 0; i < MESSAGES; i++) {
-		/* the first message for rank 2 that is sent from its own memory waits behind three for the dead rank, and moves
-		 * up when those have failed */
+		/* the first message for rank 2 from the message's own memory waits behind three for the dead rank, and moves up
+		 * when those have failed */
 		for (int n = i == 2 ? 3 : i > 2 && i % 3 == 1; n; n--)
 			send_number(1, 1, i == 2 ? 8 : size[i % 7]);
 		send_number(2, (int)(GREETINGS + i + 1), size[i % 8]);

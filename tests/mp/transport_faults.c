@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages by rendezvous from and to buffers that the device cannot reach: unmapped, protected, half mapped, of a file that was
- * truncated. The message fails at both ranks with MPI_ERR_BUFFER; the pair exchanges checked messages afterwards, and those that
- * were under way beside it arrive. Between each two of three ranks, in both directions. "behind" as an argument: one such
- * message of two ranks in front of a longer one, again and again. "collectives": Bcast and Gather by messages
- * (HEDDLE_COLL_EXECUTOR=host) in which one rank has such a buffer: nobody waits for ever, the ranks whose data does not come
- * have errors, and the next collective is right.
+ * truncated. The message fails at both ranks with MPI_ERR_BUFFER; messages that were under way beside the failed one arrive, and
+ * the pair exchanges checked messages afterwards. Between each two of three ranks, in both directions. Argument "behind": two
+ * ranks, a message with such a send buffer in front of a longer message, 20 times. Argument "collectives": Bcast and Gather by
+ * messages (HEDDLE_COLL_EXECUTOR=host) in which one rank has such a buffer: no rank waits for ever, ranks that miss data have
+ * errors, and the next collective is right.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -20,7 +20,7 @@ enum sort { UNMAPPED, NONE, READ_ONLY, HALF, FRONT, TRUNCATED, SORTS };
 static const char *const names[] = {"unmapped", "PROT_NONE", "PROT_READ", "half mapped", "mapped from its half on", "truncated"};
 #define ROOM (4u << 20)
 
-/* A buffer of this sort. What of it is there has data. */
+/* Maps a buffer of this sort. The bytes that stay mapped are 1. Ownership: the caller unmaps them by drop(). */
 static char *make(enum sort sort, size_t n)
 {
 	int fd = memfd_create("buffer", MFD_CLOEXEC);
@@ -60,7 +60,7 @@ static int class_of(int rc)
 	return class;
 }
 
-/* Messages in both directions, short and long. */
+/* Checked messages in both directions, short and long. */
 static void exchange(int peer, int seed)
 {
 	static const int sizes[] = {8, 3000, 8000, 100000, 700000};
@@ -79,7 +79,7 @@ static void exchange(int peer, int seed)
 	free(in);
 }
 
-/* One bad message among good ones. bad: whose buffer. */
+/* Sends three messages at once, of which the second has a bad buffer: at the sender, or at the receiver. */
 static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 {
 	int peer = me == from ? to : from, rc[3];
@@ -114,8 +114,8 @@ static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 	exchange(peer, (int)n);
 }
 
-/* A message whose send buffer is bad, and a longer one behind it, which still has chunks to be written when the
- * device refuses the first. */
+/* A message with a bad send buffer, and a longer message behind the first. The longer message still has chunks to be written when
+ * the device refuses the first message. */
 static void behind(int from, int to)
 {
 	const int n[2] = {200000, 1500000};
@@ -129,7 +129,7 @@ static void behind(int from, int to)
 		for (int i = 0; i < 2; i++)
 			MPI_Irecv(p[i], n[i], MPI_CHAR, from, i, MPI_COMM_WORLD, &r[i]);
 	}
-	/* the receives are there before the messages are: the sender is asked for both of them at once */
+	/* the receives are posted before the messages come, so the receiver sends CTS for both at once */
 	CHECK_EQ(MPI_Sendrecv(NULL, 0, MPI_CHAR, peer, 8, NULL, 0, MPI_CHAR, peer, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
 		 MPI_SUCCESS);
 	for (int i = 0; i < 2 && me == from; i++)
@@ -193,12 +193,13 @@ static void next_one(int seed)
 	free(p);
 }
 
-/* A rank whose buffer is bad may first hear of it by an empty message of a peer, which went on with these: its error is that of
- * the buffer, with that text, whichever comes first. */
+/* hdl_run_error keeps the first error of a run, but MPI_ERR_BUFFER replaces MPI_ERR_COUNT: an empty message of a peer that went
+ * on after MPI_ERR_BUFFER gives MPI_ERR_COUNT here, maybe before this rank has its own MPI_ERR_BUFFER. The text is that of the
+ * error that is kept. */
 static void orders(void)
 {
 	static struct hdl_comm comm;
-	static const int errors[][3] = {	/* one, the next one, what the collective ends with */
+	static const int errors[][3] = {	/* the first error, the second one, the error of the collective */
 		{MPI_ERR_COUNT, MPI_ERR_BUFFER, MPI_ERR_BUFFER}, {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_BUFFER},
 		{MPI_ERR_COUNT, MPI_ERR_PROC_ABORTED, MPI_ERR_COUNT},
 		{MPI_ERR_PROC_ABORTED, MPI_ERR_BUFFER, MPI_ERR_PROC_ABORTED},
@@ -253,7 +254,7 @@ int main(int argc, char **argv)
 			for (int s = 0; s < SORTS; s++)
 				for (int at_sender = 0; at_sender < 2; at_sender++)
 					for (int k = 0; k < 2; k++)
-						/* what may be read may be sent */
+						/* a buffer that can be read can be sent */
 						if (s != READ_ONLY || !at_sender)
 							one(a, b, (enum sort)s, sizes[k], at_sender);
 		}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * First contact: names go with messages until the receiver's id is known, and no longer. Rank 1 sends rank 0 a message, which
- * rank 0's program never answers, and learns its id there all the same; what it sends then comes by that id. The ranks then send
- * each other messages by turns, and few more names may have come. Over the kinds of HEDDLE_TRANSPORT, without rings, which say
- * nothing of their sender. A third rank meets the others in another order, so that ids and ranks are not the same.
+ * rank 0's program never answers, and learns its id at rank 0 all the same; later messages of rank 1 carry that id. The ranks
+ * then send each other messages by turns, and few more names may have come. Over the kinds of HEDDLE_TRANSPORT, without rings:
+ * frames do not name their sender. A third rank meets the others in another order, so that ids and ranks are not the same.
  */
 #include "transport_test.h"
 
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 
 	start(&up);
 	me = hdl_job.rank;
-	if (me == 2) {		/* is rank 0's first peer, or not: whatever comes first */
+	if (me == 2) {		/* is rank 0's first peer, or not, depending on the order of arrival */
 		send_to(0);
 		turns(0, true, 0);
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that are longer than a packet, and not than HEDDLE_EAGER_MAX, where there is nothing but UD: as long as the window
- * has room for all of their packets they leave unasked, by one call of the device each; else they are announced, and so is what
- * is longer or synchronous. All come in their order, whole.
+ * Messages that are longer than a packet, and not than HEDDLE_EAGER_MAX, where there is nothing but UD: as long as the window has
+ * room for all packets of a message, the message is sent unasked, by one call of the device; else the message is announced, as
+ * are longer and synchronous ones. All arrive in order, whole.
  *
  *     transport_fragments	2 ranks, HEDDLE_TRANSPORT=ud
  *
- * Looks into the transport's inside: what went which way, and how often the device was called.
+ * Uses internal counters of the transport: messages by each way, and calls of the device.
  */
 #include "transport_test.h"
 
@@ -101,7 +101,7 @@ static void pack(const struct hdl_send *s, uint64_t from, void *to, uint64_t n)
 		((unsigned char *)to)[i] = byte_of(tag, from + i);
 }
 
-/* The next message. True: it was sent at once. The memory stays, and so does what it is to be. */
+/* Sends the next message. Returns true if the message was sent at once. The memory and the expected data stay unchanged. */
 static bool send_one(struct hdl_ep *ep, size_t len, bool sync, bool runs)
 {
 	int tag = (int)nsends++, r;
@@ -117,7 +117,7 @@ static bool send_one(struct hdl_ep *ep, size_t len, bool sync, bool runs)
 		fail("a send: %s", strerror(-r));
 	waiting += !r;
 	if (r) {
-		memset(data, 0x77, len);	/* it is the caller's again */
+		memset(data, 0x77, len);	/* the memory is the caller's again */
 		free(data);
 	}
 	return r;
@@ -175,7 +175,7 @@ static void send_all(struct hdl_ep *ep, uint32_t packet)
 	settle(ep);
 	if (ep->out_rndv.msgs != 2)
 		fail("%llu messages were announced, not 2", (unsigned long long)ep->out_rndv.msgs);
-	/* what has no room is announced, or waits */
+	/* a message without room is announced, or waits */
 	while (nsends < (unsigned)ntags)
 		many += !send_one(ep, lengths[nsends], false, nsends & 1);
 	if (!many)

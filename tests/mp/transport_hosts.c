@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job of this host whose ranks believe that HOSTS_RANKS of them at a time are on a host of their own: so peers are reached by
- * two devices (HEDDLE_DEVICE=shca0,shca0, or a kernel's device as the second one). Linked with a program of which hdl_tp_init
- * and hdl_tp_fini are wrapped. At the end each rank looks whether each peer was reached by the device that is for it, and
- * whether one that is reached by a device that wakes on a write was told of sleeps for nothing.
+ * A job of this host with ranks that take HOSTS_RANKS of them at a time for ranks of a separate host: so peers are reached by two
+ * devices (HEDDLE_DEVICE=shca0,shca0, or a kernel's device as the second one). Linked with a program of which hdl_tp_init and
+ * hdl_tp_fini are wrapped. At the end each rank checks that each peer was reached by the right device, and that no peer reached
+ * by a device that wakes on a write got needless messages about sleeps.
  */
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two instances of the transport in each process. The second one is not published: its addresses travel in messages of the
- * first. Ranks exchange numbered messages of random lengths by both; an instance must deliver the messages of its peers' same
- * instance only. Then one instance ends with messages of the other under way, and the other goes on.
+ * Two instances of the transport in each process. The second one is not published: the addresses of the second travel in messages
+ * of the first. Ranks exchange numbered messages of random lengths by both; an instance must deliver only messages of the same
+ * instance of its peers. Then one instance ends with messages of the other under way, and the other goes on.
  *
  *     transport_instances MESSAGES SEED WHAT [threads]
  *
- * WHAT: the instance that ends first, 0 or 1. threads: each instance has a thread, which waits in it.
+ * WHAT: the instance that ends first, 0 or 1. threads: each instance has a thread, which waits in that instance.
  */
 #include "transport_test.h"
 
@@ -23,12 +23,12 @@ struct side {
 	struct hdl_tp *tp;
 	unsigned which;
 	uint32_t rng;
-	uint32_t came[PEERS], whole[PEERS];	/* messages from each; those whose data is here */
+	uint32_t came[PEERS], whole[PEERS];	/* messages from each; those with all data here */
 	uint32_t begun, ended;
 	uint32_t until[PEERS];		/* messages to each, so far */
 };
 static struct side side[2];
-static int given;			/* addresses of others' second instances */
+static int given;			/* addresses of the second instances of other ranks */
 
 struct send {
 	struct hdl_send send;
@@ -59,7 +59,7 @@ static uint8_t byte_of(const struct message *m, uint32_t i)
 	return (uint8_t)(i * 7 + m->number * 13 + m->src * 31 + m->instance * 101);
 }
 
-/* An instance must get the messages of its own peers only, in their order. */
+/* An instance must get the messages of the same instance only, in their order. */
 static void check(const struct side *s, int src, uint32_t number, const char *data, size_t len)
 {
 	struct message m;
@@ -158,7 +158,7 @@ static void begin_all(struct side *s)
 }
 
 /* Whether all messages have come: each rank sends as many to each. (Other ranks may be ahead; their messages may wait for a rank
- * that is in hdl_tp_fini of its other instance.) */
+ * that is in hdl_tp_fini of the other instance.) */
 static bool is_over(const struct side *s)
 {
 	bool over = s->ended == s->begun;
@@ -236,8 +236,8 @@ static void exchange_addresses(void)
 		turn_of(side[0].tp, false, &idle);
 }
 
-/* A barrier ahead of hdl_tp_fini: a process that ends one instance makes no progress in the other, so its lost messages would
- * not be sent again, and the ranks that wait for them would not come to the end. */
+/* A barrier ahead of hdl_tp_fini: a process that ends one instance makes no progress in the other, so lost messages would not be
+ * sent again, and the ranks that wait for them would not come to the end. */
 static void come_together(void)
 {
 	int fenced = hdl_rt_fence_begin();

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Every set of queue kinds as HEDDLE_TRANSPORT, with limits of the selection, traffic, losses and ranks that follow from a
-# seed: both sides of a pair come to lanes of one kind, whoever reaches a limit first, whatever limits the others have, and whatever only
-# one of them sends.
+# seed: both sides of a pair come to lanes of one kind, whichever side reaches a limit first, with any limits of the other ranks, and
+# with any one-sided traffic.
 #     transport_kinds.sh [first seed [last seed]]     15 seeds are every set once; without arguments seeds 1 to 15
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
@@ -13,7 +13,7 @@ failed=0
 
 [ -x "$run" ] && [ -x "$traffic" ] || { echo "skipped: $run is not built"; exit 77; }
 
-# The next of the values, as the seed has it.
+# Picks one of the values, by the seed.
 pick() {
 	state=$(((state * 1103515245 + 12345) % 2147483648))
 	shift $((state / 65536 % $#))
@@ -52,7 +52,7 @@ while [ "$seed" -le "$last" ]; do
 		limits="$limits $limit"
 	done
 	settings="HEDDLE_TRANSPORT=$kinds HEDDLE_HOT_MESSAGES=$hot HEDDLE_RING_PEERS=$rings SHCA_FAULT=ud_drop=$drop"
-	# each rank has its own limit: the word of LIMITS that stands at its place
+	# each rank has a separate limit: word number rank of LIMITS
 	# shellcheck disable=SC2016
 	rank='set -- $LIMITS -- "$@"; shift $PMIX_RANK; export HEDDLE_RC_PEERS=$1; while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
 	# the settings are several words on purpose

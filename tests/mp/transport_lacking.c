@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stands between the transport and its device: what the environment says is lacking. LACK_DC: no mlx5dv, hence no DC.
- * LACK_MEMLOCK=BYTES: larger regions cannot be registered, as under a limit on locked memory (ulimit -l). LACK_CALLOC=N: the
- * heap has no room for arrays of exactly so many elements.
+ * Stands between the transport and the device: the environment names the missing feature. LACK_DC: no mlx5dv, hence no DC.
+ * LACK_MEMLOCK=BYTES: larger regions cannot be registered, as under a limit on locked memory (ulimit -l). LACK_CALLOC=N: the heap
+ * has no room for arrays of exactly so many elements.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>

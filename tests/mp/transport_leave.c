@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank leaves when what it has sent is there, however long that takes, and however it hears of it: rank 1 sends more
- * messages than rank 0, which does not look, has receives for, and leaves. The last completion that it waits for comes long
- * after it has gone to sleep, alone.
+ * A rank leaves when its messages have been received, after any time, and by any evidence: rank 1 sends more messages than rank
+ * 0, which makes no progress, has receives for, and leaves. The last completion for which rank 1 waits comes long after rank 1
+ * has gone to sleep, alone.
  */
 #include "transport_test.h"
 

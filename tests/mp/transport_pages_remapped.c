@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Other pages come to lie at addresses that messages have used: by munmap and mmap, a mapping over the old one, mremap,
- * madvise(MADV_DONTNEED), a heap that shrinks, and beside a forked child. Two ranks, each of which does it to its own buffer, as
- * sender and as receiver, and looks at every byte. On a device that pins pages (tests/vm) a registration that outlives them is a
- * wrong byte; the software HCA finds whatever lies at the address, so there every registration is looked at as well: behind a
- * change the first message must have made a new one, and without one none.
- *     transport_pages_remapped [ROUNDS [any]]      any: registrations are not looked at
+ * Buffers whose addresses get other pages between messages: by munmap and mmap, a mapping over the old one, mremap,
+ * madvise(MADV_DONTNEED), a heap that shrinks, and beside a forked child. Each of two ranks does that to its own buffer, as
+ * sender and as receiver, and checks every byte. On a device that pins pages (tests/vm) a registration that outlives the pages
+ * gives wrong bytes; the software HCA accesses the present pages of an address, so there the test also counts registrations:
+ * behind a change the first message must have made a new registration, and without a change none.
+ *     transport_pages_remapped [ROUNDS [any]]      any: registrations are not counted
  * A thread of each rank unmaps other memory all the while, right before and behind the buffer. Then a thread unmaps the buffer
- * itself, and is kept waiting in it; registering fails for want of memory; and a forked child outlives the library.
+ * itself, and is kept waiting in munmap; registering fails for want of memory; and a forked child outlives the library.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -23,7 +23,7 @@
 #include "mpi_test.h"
 #include "transport/core/tp.h"
 
-extern struct hdl_tp *hdl_mpi_tp;	/* p2p/p2p.h and transport/queue/rx.h cannot be had at once: each has its hdl_pool */
+extern struct hdl_tp *hdl_mpi_tp;	/* p2p/p2p.h and transport/queue/rx.h cannot both be included: each defines hdl_pool */
 
 #define BYTES (1u << 16)
 #define ZONE (64u * BYTES)
@@ -32,7 +32,7 @@ extern struct hdl_tp *hdl_mpi_tp;	/* p2p/p2p.h and transport/queue/rx.h cannot b
 /* ---- registrations of the buffer ------------------------------------------------------------------------------ */
 
 static char *buf;
-static _Atomic unsigned made;		/* registrations that contain its middle */
+static _Atomic unsigned made;		/* registrations that contain the middle of `buf` */
 static bool lacks;			/* no more can be registered beside those that are kept */
 
 struct ibv_mr *__real_ibv_reg_mr(struct ibv_pd *pd, void *p, size_t n, int access);
@@ -103,7 +103,7 @@ struct ibv_ah *__wrap_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a)
 	return refuses() ? NULL : __real_ibv_create_ah(pd, a);
 }
 
-/* LACK_USERFAULTFD: as in a container that forbids it. */
+/* LACK_USERFAULTFD: as in a container that forbids userfaultfd. */
 long __real_syscall(long n, ...);
 long __wrap_syscall(long n, ...);
 
@@ -123,7 +123,7 @@ long __wrap_syscall(long n, ...)
 	return __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* While it is held, the library's reader of userfaultfd events finds none: threads that unmap wait. */
+/* While `held` is set, the library's reader of userfaultfd events finds none: threads that unmap wait. */
 static _Atomic bool held;
 ssize_t __real_read(int fd, void *p, size_t n);
 ssize_t __wrap_read(int fd, void *p, size_t n);
@@ -138,7 +138,7 @@ ssize_t __wrap_read(int fd, void *p, size_t n)
 
 /* ---- changes ------------------------------------------------------------------------------------------------------ */
 
-static char *zone;			/* buffers lie in it, and what the thread unmaps */
+static char *zone;			/* contains the buffers, and the memory that the thread unmaps */
 
 static char *fresh(char *at, size_t n)
 {
@@ -209,7 +209,7 @@ static void moves_in(void)
 	CHECK(mremap(from, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, buf) == buf);
 }
 
-/* The child lives on while this process writes: its pages are the copies. */
+/* The child lives on while this process writes: copy-on-write gives this process the new pages. */
 static void forks(void)
 {
 	int fd[2];
@@ -294,7 +294,7 @@ static void round_of(int round, bool kept)
 	for (size_t c = 0; c < CHANGES; c++) {
 		const struct change *change = &changes[c];
 		for (int from = 0; from < 2; from++) {
-			/* a part first: the whole takes its place */
+			/* a part first: the registration of the whole buffer replaces that of the part */
 			for (int i = 0; i < TURNS; i++)
 				message(from, BYTES >> (TURNS - 1 - i), seed_at(round, c, i));
 			unsigned had = made;
@@ -388,7 +388,7 @@ static void beside_a_child(void)
 	close(fd[0]);
 	CHECK(mremap(buf, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
 	MPI_Finalize();
-	alarm(20);	/* it would wait for ever */
+	alarm(20);	/* the munmap would wait for ever */
 	CHECK(!munmap(to, BYTES));
 	alarm(0);
 	close(fd[1]);

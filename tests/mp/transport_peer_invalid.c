@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invalid or late messages of a peer: they are refused, reported, and change nothing. Over UD, where the packets of a peer
- * arrive in order. Argument:
+ * Invalid or late messages of a peer are refused and reported, and change nothing. Over UD, where the packets of a peer arrive in
+ * order. Argument:
  *     rndv     control messages about transfers under way: beyond the message, beside the part that was asked for, of another
  *              peer's transfer, or twice; fragments of no message (3 ranks)
  *     packets  packets that claim more bytes than they have, or are of another life of the peer; connections of another life (2
  *              ranks, HEDDLE_TRANSPORT=rc,ud)
- *     numbers  a connection whose queue breaks: both ends use the same packet numbers, other ones than before, and late
+ *     numbers  a connection with a queue that breaks: both ends use the same packet numbers, other ones than before, and late
  *              messages about the earlier ones change nothing (2 ranks, RC or XRC; no other test of the software HCA notices,
- *              since it counts no packets)
+ *              since the software HCA counts no packets)
  *     sleeps   one rank, RC: an arrival that the last look before a sleep finds prevents the sleep
  *     states   one rank, UD: a late message about an earlier sleep; messages that are sent at once; the last request of a fetch;
  *              the DC initiator that carries a peer's requests
@@ -145,7 +145,7 @@ static void wrong(struct hdl_ep *ep)
 	data_at(ep, ids[1] + 1, 0, SMALL);
 }
 
-/* A message that was asked for is asked for again while it is under way, and refused as if it had not been matched. */
+/* Sends CTS again for a message that is under way, and FIN and REFUSED as if the message had not been matched. */
 static void again(struct hdl_ep *ep, const void *rts, const struct hdl_fetch *f)
 {
 	struct hdl_cts cts = { .len = MUCH, .op = hdl_rts_number(rts), .rop = hdl_fetch_op((struct hdl_fetch *)f)->id };
@@ -267,7 +267,7 @@ static void packets(void)
 		say(1, GO, NULL, 0);
 		return;
 	}
-	/* the first packet of the stream; the one that takes its number after it is taken for the same */
+	/* the first packet of the stream; a later packet with the same number is taken for a duplicate */
 	hdl_hdr_set(&claims.hdr, CROOKED, CONTEXT, 0, 5000, HDL_EAGER, 0);
 	if (hdl_ud_raw(ep, HDL_UD_DATA, &claims, sizeof(claims)))
 		fail("no packet leaves");
@@ -300,7 +300,8 @@ static struct ibv_qp_attr attr_of(struct ibv_qp *qp)
 	return a;
 }
 
-/* Returns the target queue pair by which the peer's messages arrive, if this side has made it or been told of it; else NULL. */
+/* Returns the target queue pair by which the peer's messages arrive, if this side has created that queue pair or knows its
+ * number; else NULL. */
 static struct hdl_xrc_target *target_by(const struct hdl_ep *ep, uint32_t qpn)
 {
 	struct hdl_xrc_target *t = ep->dev->xrc_targets;
@@ -405,8 +406,8 @@ static void numbers(void)
 	meet(ep->rank, 1);
 	await_lane(ep);
 	meet(ep->rank, 2);
-	/* the side that breaks the queue sees its own target; and a queue of XRC goes on where the device carries out
-	 * all requests at once */
+	/* the side that breaks the queue checks the local target; and a queue of XRC goes on where the device carries out all
+	 * requests at once */
 	bool own = !ep->queues && container_of(ep->sq, struct hdl_xrc_host, sq)->own_target;
 	bool sees = hdl_job.rank == !own && (ep->queues || !ep->dev->promises.at_once);
 
@@ -427,7 +428,7 @@ static void numbers(void)
 
 /* ---- the last look ---------------------------------------------------------------------------------------------- */
 
-/* Long after it has begun to wait. */
+/* Goes to sleep as if long after the begin of the wait. */
 static bool goes_to_sleep(void)
 {
 	unsigned idle = 1u << 20;
@@ -466,7 +467,7 @@ static void sleeps(void)
 	hdl_tp_wake(tp);
 	if (!tp->dev[0]->promises.wakes && poll(&wake, 1, 0) != 1)
 		fail("nothing wakes this rank");
-	/* behind the looks of the thread that goes to sleep, and before its sleep has begun in any way */
+	/* behind the looks of the thread that goes to sleep, and before any part of the sleep has begun */
 	if (goes_to_sleep())
 		fail("a wake-up that came just before is slept over");
 	if (!goes_to_sleep())

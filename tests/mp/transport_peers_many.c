@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small job that many others connect to: its pooled receives grow with its peers, whatever its own size. The peers are made up:
- * addresses like its own, of a job that there is not.
+ * A small job to which many other jobs connect: the pooled receives grow with the number of peers, not with the job's size. The
+ * peers are made up: addresses like this process's, of a job that does not exist.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that are in the library for one MPI_Test every 10 ms: how many calls it takes until a death is told of, and until what was lost
-# is there (transport_progress_rare.c). Run in the build directory.
+# Programs that are in the library for one MPI_Test every 10 ms: the number of calls until a death is detected, and until lost packets
+# have arrived (transport_progress_rare.c). Run in the build directory.
 set -u
 run=./heddlerun
 tmp=$(mktemp -d) || exit 1

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings that are taken back: each rank may give one ring only (HEDDLE_RING_PEERS=1), and changes partners. Every round
- * the partners talk until each has given its ring to the other, for which the ring of the round before must come back.
- * Then both send without looking, and in every second round the ring is taken back right then, full of frames that
- * nobody has read. No message may be lost, doubled or out of order.
+ * Rings that are taken back: each rank may give one ring only (HEDDLE_RING_PEERS=1), and changes partners. Every round the
+ * partners exchange messages until each has given its ring to the other, for which the ring of the round before must be revoked.
+ * Then both send without making progress, and in every second round the ring is revoked right then, full of unread frames. No
+ * message may be lost, doubled or out of order.
  *
  *     transport_rings [rounds]		4 ranks, HEDDLE_RING_PEERS=1
  *
- * Looks into the transport's inside: whether a ring is given, and makes it look silent when it is to be taken back.
+ * Uses internal state of the transport: whether a ring is given; and makes the peer look silent when the ring is to be revoked.
  */
 #include "transport_test.h"
 
@@ -15,17 +15,17 @@ enum { RANKS = 4, BURST = 400 };
 
 struct note {
 	uint32_t round;
-	uint32_t given;			/* the sender has given its ring to the receiver */
-	uint32_t last;			/* nothing of this round follows */
-	uint32_t burst;			/* as many of the round's first burst have been sent, with this one; 0: it
-					 * is none of them */
-	uint8_t filling[200];		/* some of it is sent, too */
+	uint32_t given;			/* the sender has given a ring to the receiver */
+	uint32_t last;			/* this is the sender's last message of the round */
+	uint32_t burst;			/* number of messages of the round's burst sent so far, this one included; 0: this message
+					 * is not of the burst */
+	uint8_t filling[200];		/* a part of these bytes is sent, too */
 };
 #define NOTE_HEAD offsetof(struct note, filling)
 
 static uint32_t sent_to[RANKS], got_from[RANKS];
 static uint32_t got_round[RANKS], got_in_round[RANKS];	/* the latest round, and how many messages were of it */
-static uint32_t given[RANKS], last[RANKS];	/* behind the latest round of which a rank said this */
+static uint32_t given[RANKS], last[RANKS];	/* the latest round with that flag from a rank, plus one */
 static uint32_t got_burst[RANKS];		/* of the latest round's first burst */
 
 static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
@@ -91,7 +91,7 @@ static void send_note(int to, uint32_t round, bool is_given, bool is_last, uint3
 		free(m);
 }
 
-/* Until each has given its ring to the other, and nothing waits. */
+/* Exchanges messages until each has given its ring to the other, and nothing waits. */
 static void talk(int partner, uint32_t round)
 {
 	struct hdl_ep *ep = hdl_ep(tp, partner);
@@ -113,10 +113,10 @@ static void talk(int partner, uint32_t round)
 }
 
 /*
- * As if the last looks had found the partner silent while the next one is busy. Some of the partner's burst lies in the ring
- * unread: it sends all of that before it looks. But a partner that was told that this rank sleeps (idle.c) sends it by
- * another way, and may wait for an answer; then the transport goes on now and then, and if all has come that way the ring is
- * not taken back. Whether it is.
+ * Makes the partner look silent, as if by earlier checks, and the next partner busy. Some of the partner's burst lies in the ring
+ * unread: the partner sends all of the burst before making progress. But a partner that knows that this rank sleeps (idle.c)
+ * sends the burst by another lane, and may wait for an answer; so this rank makes progress now and then, and if all of the burst
+ * has come that way, the ring is not revoked. Returns whether the ring is revoked.
  */
 static bool take_back(struct hdl_ep *ep, struct hdl_ep *next, uint32_t round)
 {

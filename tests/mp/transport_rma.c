@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided operations of the transport's door: every rank puts into, gets from and updates memory of every rank (itself
- * included), at random, some operations at a time, and flushes now and then. The bytes of gets, and the memory at the end, are
- * compared with a model; the words that all ranks update by atomics, with the sum of all updates.
+ * One-sided operations of the transport: every rank puts into, gets from and updates memory of every rank (itself included), at
+ * random, some operations at a time, and flushes now and then. The bytes of gets, and the memory at the end, are compared with a
+ * model; the words that all ranks update by atomics, with the sum of all updates.
  *
  *     transport_rma [operations per pair [largest [seed [mode]]]]
  *
@@ -13,12 +13,12 @@
  *     threads   a second thread of each rank operates, too
  *     stops     rank 1 is stopped for a while: no operation fails
  *     dies      rank 1 is killed: each operation that rank 0 has under way ends once, with an error
- *     gone      a region is deregistered, and its key used: that operation alone fails
+ *     gone      a region is deregistered, and the key used: that operation alone fails
  *     stale     hundreds of operations by such a key, without a flush between
  *     unmapped  a get into memory that cannot be registered fails alone
- *     faults    operations on a region whose memory is unmapped or protected, and with such local memory: each fails alone
+ *     faults    operations on a region with unmapped or protected memory, and with such local memory: each fails alone
  *     early     requests by such a key break rank 1's new queues before rank 1 may send by them: they fail alone (RC)
- *     busy      a key in use is not released, nor, where operations are messages, its region deregistered
+ *     busy      a key in use is not released, nor, where operations are messages, the key's region deregistered
  *     flushes   several flushes behind one operation, and behind one that fails (one rank, UD: no operation ends before there is
  *               progress)
  *     refuses   invalid arguments are refused
@@ -109,7 +109,7 @@ size_t pack_keys(char *to, struct hdl_mr *a, struct hdl_mr *b)
 	return (size_t)(p - to);
 }
 
-/* An active message whose payload is to be fetched (HEDDLE_EAGER_MAX). */
+/* An active message with a payload that must be fetched (HEDDLE_EAGER_MAX). */
 struct late {
 	struct hdl_fetch fetch;
 	int from;
@@ -536,8 +536,8 @@ static bool all_done(void)
 
 const struct traffic traffic = { some, all_done };
 
-/* Each rank sends each target the sums and hashes of its puts and additions there; then each rank compares
- * its own memory with them. */
+/* Each rank sends each target the sums and hashes of its puts and additions there; then each rank compares the memory with
+ * them. */
 static void compare_all(void)
 {
 	unsigned idle = 0;
@@ -564,7 +564,8 @@ static void compare_all(void)
 			fail("memory beside the region was written");
 }
 
-/* Rank 1's key has arrived before rank 1 stops: a message that its device has only queued would stop with its process. */
+/* Rank 1's key has arrived before rank 1 stops: a message that is only queued in the device would stop with the process of rank
+ * 1. */
 static void stops(void)
 {
 	if (hdl_job.rank == 0)

@@ -46,7 +46,7 @@ extern struct hdl_mr *mr_memory, *mr_words;
 extern struct target *targets;		/* by rank */
 extern const struct traffic traffic;	/* random operations, for run() */
 extern unsigned have_keys;		/* ranks whose keys have come */
-extern unsigned pending_sends;		/* active messages whose sending has not completed */
+extern unsigned pending_sends;		/* active messages that are not sent completely */
 extern int dead;			/* the rank whose death was reported; -1: none */
 extern unsigned said;			/* SAY messages that have come */
 

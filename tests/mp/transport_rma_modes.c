@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations whose result is known: by keys of regions that are gone, on memory that cannot be reached, with dead ranks. */
+/* RMA operations that must fail: by keys of regions that are gone, on memory that cannot be reached, with dead ranks. */
 #include <sys/mman.h>
 
 #include "transport_rma.h"
@@ -33,7 +33,7 @@ void hear(unsigned n)
 		turn(&idle);
 }
 
-/* Returns what one comes to. */
+/* Waits for an operation that was posted with result r. Returns the operation's status. */
 static int result(int r, struct hdl_rma *op)
 {
 	unsigned idle = 0, before = ended, failed = errors;
@@ -116,7 +116,7 @@ static void exchange_keys(struct hdl_mr *a, struct hdl_mr *b, unsigned all)
 		turn(&idle);
 }
 
-/* A key of a region that is no more: small and long, whatever carries it; and what other keys do goes on. */
+/* Operations by the key of a deregistered region, small and long, by every lane, fail; operations by other keys go on. */
 void gone(void)
 {
 	static char extra[200000];
@@ -193,8 +193,8 @@ void stale(void)
 	hear(3);
 }
 
-/* Rank 0 gets into addresses where it has no memory, which its device does not register: that operation
- * fails, and rank 1 ends. */
+/* Rank 0 gets into addresses without memory, which the device of rank 0 does not register: that operation fails, and rank 1
+ * ends. */
 void unmapped(void)
 {
 	struct target *t = &targets[!hdl_job.rank];
@@ -274,7 +274,8 @@ static void remote_faults(struct hdl_rkey *k, enum fault fault)
 	must_fail("an update", fault, 8, hdl_atomic(k, at, HDL_FETCH_ADD, 8, 1, 0, &old, &add), &add, -EREMOTEIO);
 }
 
-/* Puts from such local memory, longer than the CPU copies into a request, and gets into it. by_packets: a short put, too. */
+/* Puts from such local memory, longer than the CPU copies into a request, and gets into such memory. by_packets: a short put,
+ * too. */
 static void local_faults(struct hdl_rkey *k, enum fault fault, bool by_packets)
 {
 	char *p = map_pages();
@@ -306,7 +307,7 @@ static void checked_ends(struct hdl_rma *op, int err)
 	c->ended++;
 }
 
-/* One put that fails between two operations that do not, all of them under way at a time: what these bring is right. */
+/* One put that fails between two operations that do not, all of them under way at a time: the data of these two is right. */
 static void beside(struct hdl_rkey *bad, struct hdl_rkey *good, enum fault fault)
 {
 	static char out[FAULT_BYTES], in[FAULT_BYTES];
@@ -336,8 +337,8 @@ static void beside(struct hdl_rkey *bad, struct hdl_rkey *good, enum fault fault
 	}
 }
 
-/* Rank 0 puts into, gets from and updates a region of rank 1 whose memory is not there, and puts from and gets into such
- * memory of its own: each operation fails, and no other. */
+/* Rank 0 puts into, gets from and updates a region of rank 1 without memory, and puts from and gets into such memory of rank 0:
+ * each of these operations fails, and no other. */
 void faults(void)
 {
 	const char *kinds = getenv("HEDDLE_TRANSPORT");
@@ -384,7 +385,7 @@ void faults(void)
 		fail("rank %d has failed", dead);
 }
 
-/* Each flush ends; and an error is told by the first one behind it, and by no other. */
+/* Each flush ends; the first flush behind an error returns the error, and no later flush. */
 void flushes(void)
 {
 	static char buf[100];
@@ -428,9 +429,10 @@ static bool is_broken_first(struct ibv_qp *qp)
 	return false;
 }
 
-/* In each round rank 0 has one request refused, and begins the next while the queues are replaced: that stands right behind the
- * first message of the new connection, and rank 1, which can receive by then, takes that message when its queue is broken again.
- * In a round in which rank 1 has proposed the new queues, since it saw the event first, that is not so: hence several. */
+/* In each round rank 0 has one request refused, and begins the next while the queues are replaced: that request stands right
+ * behind the first message of the new connection, and rank 1, which can receive by then, takes that message when the queue of
+ * rank 1 is broken again. In a round in which rank 1 has proposed the new queues, since rank 1 saw the event first, the case does
+ * not occur: hence several rounds. */
 void early(void)
 {
 	static char extra[4096];
@@ -443,7 +445,7 @@ void early(void)
 	hear(1);
 	if (hdl_mr_deregister(mr))
 		fail("it is not deregistered");
-	memory[0] = 1;		/* each round's last put makes it 0 */
+	memory[0] = 1;		/* each round's last put stores 0 */
 	say(!hdl_job.rank);
 	hear(2);
 	for (unsigned round = 1; round <= 10; round++) {
@@ -480,7 +482,7 @@ void busy(void)
 	struct target *t = &targets[!hdl_job.rank];
 	struct hdl_rma op = { .done = ends };
 	unsigned idle = 0, refused = 0;
-	/* RDMA is not known to the owner: it sees operations that are messages */
+	/* the owner does not see RDMA; the owner sees operations that are messages */
 	bool messages = hdl_rma_connect(hdl_ep(tp, !hdl_job.rank)) == -EOPNOTSUPP;
 
 	exchange_keys(mr, mr, 3);

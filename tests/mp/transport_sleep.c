@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting: a token goes round while everybody else sleeps; no wake-up may be lost, over whatever lane it comes. Then
- * all ranks but the first wait for a message that comes late, and must have used no CPU meanwhile.
+ * Waiting: a token goes round while all other ranks sleep; no wake-up may be lost, on any lane. Then all ranks but the first wait
+ * for a message that comes late, and must have used no CPU meanwhile.
  *
  *     transport_sleep [laps]
  */
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	for (unsigned lap = 0; lap < laps; lap++) {
 		if (hdl_job.rank)
 			wait_token(++seen);
-		/* sometimes at once, sometimes when the others have gone to sleep for long */
+		/* sometimes at once, sometimes when the other ranks have gone to sleep for long */
 		if (lap % 4)
 			usleep((useconds_t)(lrand48() % 2000));
 		pass(next, hdl_job.rank ? value + 1 : (uint64_t)lap * (uint64_t)n);
@@ -114,8 +114,8 @@ int main(int argc, char **argv)
 	} else {
 		wait_token(++seen);
 		used = cpu_seconds() - before;
-		/* Two seconds asleep: what is used is the way into sleep and out of it, and what the host of a virtual machine
-		 * took for others meanwhile. Ranks that do not sleep use 0.8 s or more: two CPUs for five of them. */
+		/* Two seconds asleep: the time used is that of going to sleep and of waking up, and time that the host of a
+		 * virtual machine took for other guests. Ranks that do not sleep use 0.8 s or more: two CPUs for five of them. */
 		if (used > 0.5) {
 			fail("a waiting rank does not sleep: it used %.3f s of CPU", used);
 		}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nobody runs another's queue into RNR: the receives of a pool are shared out among its senders (srq_credit.h). Rank 0 is the
- * receiver, the last rank the one that sends little, those between send as fast as they can. Without rings:
- *     1. Rank 0 is not there. The fast ones send all that they may; then the last one's message is carried out by its device all
- *        the same, and so was every one of the fast ones'.
- *     2. Rank 0 takes it, and everything behind, slowly: whoever waits goes on, nothing is lost, and requests that
- *        meet no receive stay rare.
- * What a device has not carried out it tells by a word of the queue (shca_unfinished): that is a request that waits for a
- * receive. On one that does not tell there is nothing to count.
+ * No sender runs another sender's queue into RNR: the receives of a pool are shared out among the senders (srq_credit.h). Rank 0
+ * is the receiver, the last rank sends one message, the ranks between (fast senders) send as fast as possible. Without rings:
+ *     1. Rank 0 makes no progress. The fast senders send up to their credits; then the device of the last rank completes that
+ *        rank's message all the same, and so has every request of the fast senders.
+ *     2. Rank 0 receives all messages slowly: waiting senders go on, nothing is lost, and requests that meet no receive stay
+ *        rare.
+ * A device reports uncompleted requests by a word of the queue (shca_unfinished): that is a request that waits for a receive. On
+ * a device without that word there is nothing to count.
  */
 #include <inttypes.h>
 #include <shca.h>
@@ -15,7 +15,7 @@
 #include "transport_test.h"
 
 enum { GREETINGS = 40, BURST = 300, STREAM = 3000, TURNS = 3000, TAG_LAST = 7 };
-/* Of a hundred requests. A grant that was made when others did not send may still be used when they begin. */
+/* Of a hundred requests. A grant that was made while the other ranks did not send may still be used when they begin. */
 #define RARE 5
 
 static unsigned got, last_ones, ended, rnr;
@@ -83,8 +83,8 @@ static void receiver(unsigned all)
 {
 	unsigned idle = 0;
 
-	fence();	/* the fast ones have sent what they may, ... */
-	fence();	/* ... and the last one its message */
+	fence();	/* the fast senders have used up their credits, ... */
+	fence();	/* ... and the last rank has sent its message */
 	while (got < all) {
 		turn(&idle);
 		if (got < all && got % 64 == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs on the transport's door have in common: one source file each, one instance (`tp`; of several the one whose
- * state is printed), traffic in turns or by two threads. */
+/* Shared by programs that use the transport alone: one source file each, one instance (`tp`; of several the one whose state is
+ * printed), traffic in turns or by two threads. */
 #ifndef HDL_TRANSPORT_TEST_H
 #define HDL_TRANSPORT_TEST_H
 
@@ -80,8 +80,8 @@ static inline void turn(unsigned *idle)
 }
 
 struct traffic {
-	bool (*some)(void);	/* begins some of what is left; false: nothing could be begun */
-	bool (*over)(void);	/* all that is to come has come, and has ended */
+	bool (*some)(void);	/* begins some of the remaining operations; false: none could be begun */
+	bool (*over)(void);	/* all expected messages have come, and all operations have ended */
 };
 
 static inline void *by_thread(void *arg)

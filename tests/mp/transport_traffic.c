@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traffic on the transport's door: every rank sends messages of random sizes to every rank (itself included), some of
- * them synchronous, some from or to memory that is not one run, and checks that what arrives is complete, unchanged and in order.
+ * Traffic through the transport's functions: every rank sends messages of random sizes to every rank (itself included), some of
+ * them synchronous, some from or to memory that is not one run, and checks that the messages arrive complete, unchanged and in
+ * order.
  *
  *     transport_traffic [messages per pair [largest size [seed [late [sparse]]]]]
  *
- * late: a rank with an odd number looks at what has arrived only when it has sent so many messages since the last look, or
- * can send no more; but not so at first, while connections are made.
+ * late: a rank with an odd number makes progress only after sending so many messages since the last progress call, or when no
+ * more sends are possible; but not at first, while connections are made.
  * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
- * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error;
- * TRAFFIC_BREAKERS is a mask of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event tells of it: who
- * sends must notice. With TRAFFIC_EVENTS the device tells of it when it is next looked at, which may be long after it was
- * noticed. TRAFFIC_STOP=N: every rank is stopped by a signal for some milliseconds, up to N times, wherever it is.
+ * TRAFFIC_BREAK=N: after every N sends a rank takes those of its queues that can be replaced to ERR; TRAFFIC_BREAKERS is a mask
+ * of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event reports the error: a sender must notice. With
+ * TRAFFIC_EVENTS the device reports the event at the next poll for events, which may be long after the transport noticed the
+ * error. TRAFFIC_STOP=N: every rank is stopped by a signal for some milliseconds, up to N times, at any place.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
@@ -108,7 +109,7 @@ static bool sync_of(int src, int dst, unsigned index)
 	return !late && key(src, dst, index) >> 40 & 1 && index % 7 == 0;
 }
 
-/* Memory that is not one run: its bytes lie in runs of RUN, with GAPs between them that must not change. */
+/* Memory that is not one run: the bytes lie in runs of RUN, with GAPs between them that must not change. */
 #define RUN 11
 #define GAP 5
 #define GAP_BYTE 0x2a
@@ -132,7 +133,7 @@ static char *runs_new(size_t n)
 	return memset(new_bytes(place(n) + 1), GAP_BYTE, place(n) + 1);
 }
 
-/* Copies bytes at, at + 1, ... of it from (out) or to one run. */
+/* Copies bytes at, at + 1, ... of such memory from (out) or to one run. */
 static void copy_runs(char *runs, uint64_t at, char *run, size_t n, bool out)
 {
 	for (size_t i = 0, k; i < n; i += k) {
@@ -254,7 +255,7 @@ static void sent(struct hdl_send *s, int err)
 	finished(o);
 }
 
-/* Events that the device will report when it is next looked at, of a type that it never reports by itself. */
+/* Events that the device will report at the next poll for events, of a type that the device never reports by itself. */
 static struct ibv_qp *untold[64];
 static unsigned nuntold;
 int __real_ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *e);
@@ -296,8 +297,8 @@ static void break_queues(void)
 				untold[nuntold++] = sq->qp;
 			continue;
 		}
-		/* as a device reports it; else a side with nothing to send does not notice, and the peer's device
-		 * tries for some seconds */
+		/* as a device reports an error; else a side with nothing to send does not notice, and the peer's device tries for
+		 * some seconds */
 		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
 		hdl_wire_broke(sq->ep, NULL);
 	}
@@ -335,16 +336,16 @@ static void send_one(int peer)
 	if (r < 0)
 		fail("send to rank %d: %s", peer, strerror(-r));
 	if (r == 1) {
-		memset(o->buf, 0x55, n);	/* the user's again: a late read of it shows */
+		memset(o->buf, 0x55, n);	/* the user's again: a late read of the buffer shows */
 		finished(o);
 	}
 }
 
-/* Read by the process that stops this one, between two stops: to be killed in the middle of one it would
- * leave this one stopped. */
+/* Read by the stopping process between two stops: if killed in the middle of a stop, the stopping process would leave this one
+ * stopped. */
 static bool *stop_no_more;
 
-/* A process that stops this one now and then, and ends with it. */
+/* Forks a process that stops this one now and then, and ends with this one. */
 static pid_t stopped_by(int times)
 {
 	pid_t rank = getpid(), pid;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wake-ups of threads that sleep on descriptors: in every rank several threads wait, each for its partner in the other rank, in
- * every way that waits. poll(2) looks at its descriptors again before it returns, and how long that takes is the scheduler's
- * affair; here it looks now and then only, so that another thread has the time to read what was meant for this one. Whoever is
- * in poll(2) while the descriptor that ends such sleeps is written to must find it readable: else another thread has emptied it.
- * Arguments: rounds, threads.
+ * Wake-ups of threads that sleep on descriptors: in every rank several threads wait, each for a partner in the other rank, by
+ * every call that waits. poll(2) checks its descriptors again before returning, after a delay that depends on the scheduler; here
+ * the replaced poll checks only now and then, so that another thread has the time to read a wake-up that was meant for this one.
+ * A thread that is in poll(2) while the wake-up descriptor is written must find the descriptor readable: else another thread has
+ * emptied the descriptor. Arguments: rounds, threads.
  */
 #include "mpi_test.h"
 
@@ -16,7 +16,7 @@
 
 #include "transport/core/tp.h"
 
-extern struct hdl_tp *hdl_mpi_tp;	/* p2p/p2p.h, whose other names are not all to be had beside tp.h's */
+extern struct hdl_tp *hdl_mpi_tp;	/* declared in p2p/p2p.h, which cannot be included beside tp.h */
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 ssize_t __real_write(int fd, const void *buf, size_t len);
@@ -111,7 +111,7 @@ static void *thread_main(void *arg)
 		int out = i;
 
 		if (me)
-			nap(500 + mix(++state) % 2500);		/* the others have gone to sleep */
+			nap(500 + mix(++state) % 2500);		/* the threads of the other rank have gone to sleep */
 		if (job->number % 4 == 3) {
 			MPI_Allreduce(MPI_IN_PLACE, &out, 1, MPI_INT, MPI_SUM, job->comm);
 			CHECK_EQ(out, 2 * i);

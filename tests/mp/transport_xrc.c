@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC: the queue pairs that processes of a host share, their number, and what happens to them when a
- * process ends or stops. Argument:
+ * XRC: the queue pairs that processes of a host share, their number, and their state when a process ends or stops. Argument:
  *     count N   all ranks send to all; rank 0 counts the device's queue pairs: a sending and a receiving one for each rank and
- *               each of N hosts, whatever the number of ranks (shcactl, whose path is the next argument)
+ *               each of N hosts, for any number of ranks (by shcactl; the next argument is its path)
  *     maker     rank 0 sends to the upper half of the ranks, which are on another host (xrc_hosts.sh): first to the first of
- *               them, which makes the target queue pair. That rank is killed, which only its end shows; then the ranks that hold
- *               the target are killed, and another target is made
- *     receiver  rank 1 is killed, and rank 0 learns that from a refused request only (HEDDLE_KEEPALIVE): its messages for rank 2
- *               arrive once and in order
- *     stopped   rank 1 stops, with fewer receives than messages are sent to it: the messages of rank 0 for rank 2 behind them
- *               arrive all the same, and those for rank 1 when rank 1 goes on
+ *               them, which makes the target queue pair. That rank is killed, and only the end of its process shows the death;
+ *               then the ranks that hold the target are killed, and another target is made
+ *     receiver  rank 1 is killed, and rank 0 learns that from a refused request only (HEDDLE_KEEPALIVE): the messages of rank 0
+ *               for rank 2 arrive once and in order
+ *     stopped   rank 1 stops, with fewer receives than messages under way: the messages of rank 0 for rank 2 behind them arrive
+ *               all the same, and those for rank 1 when rank 1 goes on
  *     killed    the same, but rank 1 is killed instead of stopped
  */
 #include <sys/wait.h>
@@ -70,7 +69,7 @@ static void send_number(int peer, size_t n)
 	send_to(peer, (int)(NUMBER + numbers[peer]++), n);
 }
 
-/* All that was sent to the peer so far has arrived, in its order. */
+/* Waits until all messages sent to the peer so far have arrived, in order. */
 static void await(int peer)
 {
 	unsigned before = echoes;
@@ -84,7 +83,7 @@ static void await(int peer)
 
 static _Noreturn void obey(void)
 {
-	hdl_ep(tp, 0);	/* from now on its process is looked at */
+	hdl_ep(tp, 0);	/* from here on the transport watches the process of rank 0 */
 	for (;;) {
 		turn(&idle);
 		if (order == DIE)
@@ -123,7 +122,7 @@ static unsigned count(const char *shcactl, const char *type)
 	return n;
 }
 
-/* All ranks are here; until then each serves the others. */
+/* Waits until all ranks are here, and makes progress for the other ranks meanwhile. */
 static void meet(void)
 {
 	int err = hdl_rt_fence_begin();
@@ -215,7 +214,7 @@ static _Noreturn void maker(void)
 		fail("the target did not outlive its maker");
 	for (int peer = first + 1; peer < last; peer++)
 		kill_it(peer);
-	/* it goes when the device has seen to what the dead have left */
+	/* the target goes when the device has reaped the dead processes */
 	while (way_to(last)->ask_number < 2)
 		traffic(last, last + 1);
 	traffic(last, last + 1);
@@ -264,7 +263,7 @@ static _Noreturn void stopped(bool dies)
 	await_stop(1);
 	for (int i = 0; i < FLOOD; i++)
 		send_number(1, 1000);
-	/* what the stopped rank has no receives for is not in the queue */
+	/* messages for which the stopped rank has no receives are not in the queue */
 	traffic(2, 3);
 	kill(pid, dies ? SIGKILL : SIGCONT);
 	if (!dies)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# XRC's queues: their number, with 64 ranks, on one host and on four; ends and stops of those who share them. 25 s on a machine with other work.
+# XRC's queues: their number, with 64 ranks, on one host and on four; ends and stops of processes that share them. 25 s on a machine
+# with other work.
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
 build=${HEDDLE_BUILD:-.}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events that one process raises for another's queue, when it dies at once behind that: the queue's owner
- * has the event, and the request or the failure of which it tells goes on by whoever comes next. Virtual processes,
- * and threads that are held.
+ * Asynchronous events that one process raises for another's queue, and dies right after: the queue's owner has the event, and the
+ * next executor goes on with the request or the failure that raised the event. Virtual processes, and threads that are held.
  *
  *     async_event_death [CASE]
  */
@@ -28,7 +27,7 @@ static void dies_at(const char *point, const struct ibv_sge *what)
 	rig_await(&hold.held, 1);
 	shca_fabric_kill(b.m);
 	shca_reap(shca_thread_get(a.m), b.m->slot);
-	/* b's thread is held for ever: its process is dead */
+	/* b's thread is held for ever: the process is dead */
 }
 
 static void connect_up_to_rtr(struct ibv_srq *srq)
@@ -108,8 +107,8 @@ static void last_told(void)
 		FAIL("nobody tells that a queue takes no receive of its shared receive queue any more");
 }
 
-static pthread_t under_way;	/* b, with a message of a's to another queue of c in hands, which raises no event
-				 * when it goes on */
+static pthread_t under_way;	/* b, while executing a message of a's to another queue of c, which raises no event when
+				 * continued */
 
 static void message_under_way(void)
 {
@@ -156,7 +155,7 @@ static void fails_by_itself(struct ibv_srq *srq)
 		FAIL("a message that does not fit its receive is complete");
 }
 
-/* All that c can get now. true: the last event of `to` was among it. */
+/* Reads all pending events of c. Returns true if IBV_EVENT_QP_LAST_WQE_REACHED of `to` was among them. */
 static bool last_is_there(void)
 {
 	struct ibv_async_event event;
@@ -183,7 +182,7 @@ static struct ibv_srq *last_set_up(void)
 	return srq;
 }
 
-/* c's LAST_WQE_REACHED while b, who is in c's objects, is stopped or has died. */
+/* c's IBV_EVENT_QP_LAST_WQE_REACHED while b, inside of c's objects, is stopped or has died. */
 static void last_late(bool dies)
 {
 	struct ibv_srq *srq = last_set_up();
@@ -199,7 +198,7 @@ static void last_late(bool dies)
 	} else {
 		arrives();
 	}
-	/* whoever reads only when the descriptor says so gets it */
+	/* a program that reads only when the descriptor is readable gets the event */
 	do {
 		struct pollfd fd = {.fd = c.ctx->async_fd, .events = POLLIN};
 		if (poll(&fd, 1, 20000) != 1)

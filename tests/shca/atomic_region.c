@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process dies in the middle of a wide atomic, and the memory is given up and used for something else before anybody has
- * finished what it was storing: then nothing may be stored there.
+ * A process dies in the middle of a wide atomic, and the memory is deregistered and reused before any process has completed the
+ * store: then nothing may be stored there.
  *
- *     T    has the memory; its helper thread clears away what X leaves, once the memory is something else
- *     X    dies when it has written down what it is about to store
+ *     T    has the memory; T's helper thread reaps X, once the memory is reused
+ *     X    dies after noting the store in the journal, before storing
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 		return;
 	if (role == X && !strcmp(name, "atomic-journaled")) {
 		atomic_store(&st->there, 1);
-		/* T waits for this thread: it has taken the region's key away */
+		/* T has taken the region's key away and waits for this thread */
 		rig_await(&st->closed, 1);
 		raise(SIGKILL);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the requester of a common queue pair (XRC's receiving one) is told when the last handle goes: of its holders' death,
- * whoever is at the queue pair just then; of no death where handles were destroyed; nothing any more once it has begun anew.
- * Virtual processes, and threads that are held. Each case is a process of its own.
+ * Events of the requester of a common queue pair (XRC's receiving one) when the last handle goes: IBV_EVENT_QP_FATAL after the
+ * death of the holders, whichever thread uses the queue pair just then; none where handles were destroyed; none once the
+ * requester's queue was reset. Virtual processes, and threads that are held. Each case is a separate process.
  *
  *     common_qp_last_handle [CASE]
  */
@@ -17,8 +17,8 @@
 
 /* ---- the stage ------------------------------------------------------------------------------------------------------- */
 
-static struct ibv_qp *out, *in;		/* a's, which sends; c's handle of the one that answers it, */
-static uint32_t number;			/* of which this is the number */
+static struct ibv_qp *out, *in;		/* a's sending queue pair; c's handle of the responding queue pair */
+static uint32_t number;			/* number of the responding queue pair */
 static struct ibv_xrcd *in_b, *other;	/* domains of b: that one's, another */
 
 static struct ibv_xrcd *domain(struct rig *r, const char *file)
@@ -88,7 +88,7 @@ static void *opens_in_other(void *arg)
 	return NULL;
 }
 
-/* b has the lock, because it looks whether it may open the queue pair, when the only holder dies. */
+/* b has the lock to check whether b may open the queue pair, when the only holder dies. */
 static void opened_when_it_dies(void)
 {
 	connected();
@@ -109,7 +109,7 @@ static void *destroys(void *arg)
 	return NULL;
 }
 
-/* b destroys its handle, and has the lock still, when the other holder dies. */
+/* b destroys a handle, and still has the lock, when the other holder dies. */
 static void destroyed_when_it_dies(void)
 {
 	connected();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues from inside: a producer that was stopped for as many laps as lap numbers there are, between its
- * completion and the hint that says where the next one goes, does no harm; neither does a consumer that is faster than
- * the producer who looks for room.
+ * Completion queues from inside: a producer that was stopped for as many laps as lap numbers there are, between its completion
+ * and the hint for the place of the next one, does no harm; neither does a consumer that is faster than the producer that looks
+ * for room.
  */
 #include <stdio.h>
 #include <unistd.h>

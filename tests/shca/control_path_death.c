@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death outside of requests: in joining, growing, creating, connecting, breaking, destroying, deregistering, waking,
- * leaving, in the helper and the proxy thread. A victim lives a whole life beside a peer that it talks to, and dies at
- * one point of it. The peer must learn of it, a newcomer must be able to join and to talk to the peer, and nothing of the
- * victim may be left: no slot, no thread, no chunk of memory, no number.
+ * Death outside of requests: in joining, growing, creating, connecting, breaking, destroying, deregistering, waking, leaving, in
+ * the helper and the proxy thread. A victim goes through every control path while connected to a peer, and dies at one point. The
+ * peer must detect the death, a newcomer must be able to join and to connect to the peer, and nothing of the victim may be left:
+ * no slot, no thread, no chunk of memory, no number.
  *
  *     control_path_death [POINT]
  */
@@ -48,7 +48,7 @@ static const struct {
 #define POINTS (sizeof(points) / sizeof(*points))
 
 #define BYTES 8192u
-#define BIG (2u << 20)			/* more than what is claimed at first */
+#define BIG (2u << 20)			/* more memory than a member claims at first */
 #define MESSAGES 4u
 
 static struct stage {
@@ -117,7 +117,7 @@ static void request(struct side *s, struct ibv_qp *qp, enum ibv_wr_opcode op, in
 	CHECK(!shca_post_send(qp, &wr, &bad));
 }
 
-/* The next completion; false: what is waited for will not come, the other is dead. */
+/* Polls the next completion into *wc. Returns false if the peer is dead and the completion will not come. */
 static bool next(struct side *s, struct ibv_wc *wc)
 {
 	for (int i = 0; i < 40000; i++, rig_nap()) {
@@ -175,8 +175,8 @@ static struct ibv_qp *to_itself(struct side *s, struct ibv_cq *cq, uint32_t flag
 	return qp;
 }
 
-/* More queues wait for a CQ than its first table of WAITs has room for; more is enabled at once than one call runs; more
- * completes than a CQ has room for. */
+/* More queues wait for a CQ than fit into the first table of WAITs; more requests are enabled at once than one call executes;
+ * more completions come than fit into a CQ. */
 #define MANY 8250u		/* twice */
 static void overdo(struct side *s)
 {
@@ -263,7 +263,7 @@ static void enlarge(struct side *s, struct ibv_srq *srq)
 	CHECK(!shca_modify_srq(srq, &more, IBV_SRQ_MAX_WR));
 }
 
-/* Two flows to a raw packet queue; the first that ends has the other in front of it in the list. */
+/* Two flows to a raw packet queue; the flow that ends first stands behind the other one in the list. */
 static void have_flows(struct side *s)
 {
 	struct ibv_qp_init_attr a = {.send_cq = s->cq, .recv_cq = s->cq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {2, 2, 1, 1, 0}};
@@ -293,7 +293,7 @@ static void victim(void)
 	receive(&s, qp, 1);
 	atomic_store(&st->memory, 1);
 	rig_await(&st->asleep, 1);
-	/* it sleeps, with its channel armed; it has no receive: the SEND waits, and timers look after it */
+	/* the peer sleeps with an armed channel and has no receive: the SEND waits, under the care of timers */
 	request(&s, qp, IBV_WR_RDMA_WRITE, 0);
 	request(&s, qp, IBV_WR_SEND, 0);
 	expect(&s);
@@ -313,12 +313,12 @@ static void victim(void)
 
 /* ---- the peer -------------------------------------------------------------------------------------------------------- */
 
-/* Whatever the other does: until it is dead, or has done all that it will. */
+/* Exchanges messages with the victim until the victim is dead or at its end. */
 static struct ibv_qp *talk_to_victim(struct side *s)
 {
 	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = s->cq, .rcq = s->cq, .send_wr = 8, .recv_wr = 8, .sge = 1};
 	struct ibv_qp *qp = rig_qp(&s->r, &a);
-	/* the victim may be gone without a trace before the connection is made: then a request has to end by its timeout */
+	/* the victim may be gone without a trace before the connection is made: then a request has to end by the timeout */
 	struct rig_path p = {.timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 
 	/* rig_meet, but for one that may not come */
@@ -343,7 +343,7 @@ static struct ibv_qp *talk_to_victim(struct side *s)
 		request(s, qp, IBV_WR_RDMA_WRITE, 1);
 	uint32_t seen = shca_sleep_prepare(s->r.m);
 	atomic_store(&st->asleep, 1);
-	/* a quarter of a second, or until it is written to; then the receive that the other waits for */
+	/* a quarter of a second, or until the peer writes; then the receive for which the peer waits */
 	shca_sleep_commit(s->r.m, seen, 250000000);
 	struct timespec t = {0, 20000000};
 	nanosleep(&t, NULL);
@@ -359,7 +359,7 @@ static void nothing_left(struct shca_member *m)
 		left = 0;
 		for (uint32_t p = 0; p < high; p++) {
 			uint32_t state = atomic_load(&m->procs[p].state) & 255;
-			/* whoever dies in joining owns nothing: the next one takes the slot as it is */
+			/* a process that dies in joining owns nothing: the next process takes the slot unchanged */
 			bool empty = state == SHCA_PROC_JOINING && !shca_proc_alive(m, p);
 			left += p != m->slot && state != SHCA_PROC_FREE && !empty;
 		}
@@ -385,7 +385,7 @@ static void peer(void)
 	atomic_store(&st->peer_there, 1);
 	struct ibv_qp *qp = talk_to_victim(&s);
 	rig_await(&st->dead, 1);
-	/* a newcomer joins, talks to this one and goes; it finds the dead whom nobody watched */
+	/* a newcomer joins, connects to this process and leaves; the newcomer finds a death that no process watched for */
 	struct ibv_cq *mine = s.cq, *cq = rig_cq(&s.r, 64, NULL);
 	struct ibv_qp *to = rig_meet(&s.r, cq, &st->with_newcomer, 0, 2);
 	s.cq = cq;
@@ -399,7 +399,7 @@ static void peer(void)
 	s.cq = mine;
 	rig_await(&st->gone, 1);
 	nothing_left(s.r.m);
-	/* the queue to the dead one: a request fails or is refused, if it was connected; it can be destroyed in any case */
+	/* the queue to the dead process: if connected, a request fails or is refused; the queue can be destroyed in any case */
 	if (atomic_load(&st->with_victim.ready) && shca_qp_state(shca_user_qp_of(qp)) >= IBV_QPS_RTS) {
 		while (shca_poll_cq(s.cq, 1, &wc) > 0)
 			;

@@ -186,7 +186,7 @@ static void helper_fails(void)
 
 /* ---- joining ----------------------------------------------------------------------------------------------------------- */
 
-/* As if the process were stopped within any member's objects: it does not leave the engine. */
+/* As if the process were stopped within any member's objects: the thread does not leave the engine. */
 static void is_inside(void)
 {
 	struct rig r;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * I7: what a process finds in another one's objects may have been scribbled over. A sends to B, and runs B's cross-channel
- * queue; before that, one field of one object of B's gets a value that cannot be right. A must come back: with an error
- * status or an event of a queue, without a signal, and for ever it may not go round either. Each case is a process of its
- * own with two members of a fabric.
+ * Invariant I7: the objects of another process may hold any values. A sends to B, and executes B's cross-channel queue; before
+ * that, one field of one object of B gets a value that cannot be right. A's call must end with an error status or an event of a
+ * queue, without a signal, and without an endless loop. Each case is a separate process with two members of a fabric.
  *
  * Where a wrong value cannot be told from a right one (a hint, a limit) only the signal counts.
  */
@@ -33,21 +32,21 @@ struct stage {
 	struct ibv_cq *acq, *bcq;
 	struct ibv_qp *aq, *bq;		/* a pair */
 	struct ibv_qp *au, *bu;		/* datagrams */
-	struct ibv_qp *bx, *ay;		/* B's cross-channel queue, and where it leads */
+	struct ibv_qp *bx, *ay;		/* B's cross-channel queue, and its peer */
 	char *arena, *mine;		/* B's, in the fabric and private; of A */
 	struct ibv_mr *mr, *private_mr, *a_mr;
 	char *own;
 };
 
-/* ---- what is scribbled over -------------------------------------------------------------------------------------- */
+/* ---- fields to overwrite ---------------------------------------------------------------------------------------- */
 
 enum object { RQ, RECEIVE, RING, CQ, UCQ, URQ, URECEIVE, URING, QP, MR, PMR, SQ, WAIT_WQE, WRITE_WQE, WAITS, NOTED };
 struct field {
 	const char *name;
 	enum object object;
 	size_t at, size;
-	unsigned int traffic;		/* that meets it */
-	bool may_pass;			/* it may go unnoticed */
+	unsigned int traffic;		/* the kinds of traffic that read the field */
+	bool may_pass;			/* the wrong value may cause no error */
 };
 #define F(object, type, member, traffic, pass)                                                                         \
 	{#object "." #member, object, offsetof(struct type, member), sizeof(((struct type *)0)->member), traffic, pass}
@@ -100,7 +99,7 @@ static const uint64_t values[] = {
 	0xffffffffffffffffull, 0xffffffffffffffc0ull, 0x7fffffffffffffc0ull, 0x0000400000000000ull, 0x00000000ffffffffull,
 	0x8000000000000048ull, 0x5555555555555555ull,
 };
-#define MOVED (sizeof(values) / sizeof(values[0]))	/* one more: what stands there, but out of the fabric's reach */
+#define MOVED (sizeof(values) / sizeof(values[0]))	/* one more: the old value, moved out of the fabric */
 #define VALUES (MOVED + 1)
 #define OUT_OF_REACH 0x0000400000000000ull
 
@@ -250,7 +249,7 @@ static bool told(struct stage *s)
 	return atomic_load(&rig_sh(s->bx)->fail) || atomic_load(&rig_sh(s->bx)->events) || atomic_load(&rig_sh(s->bq)->fail);
 }
 
-/* A process of its own: 0: an error was told; 2: nothing. */
+/* Runs one case in this process. Returns 0 if A got an error, 2 if not. */
 static int play(const struct field *f, const uint64_t *scribble, enum traffic t, bool remembered)
 {
 	struct stage s;
@@ -269,7 +268,7 @@ static int play(const struct field *f, const uint64_t *scribble, enum traffic t,
 	memcpy(&value, at, f->size);
 	value = scribble ? *scribble : value | OUT_OF_REACH;
 	if (!memcmp(at, &value, f->size))
-		return 0;	/* it is what stood there */
+		return 0;	/* the field had this value already */
 	memcpy(at, &value, f->size);
 	for (int i = 0; i < 2; i++)
 		post(&s, t);
@@ -281,7 +280,7 @@ static int play(const struct field *f, const uint64_t *scribble, enum traffic t,
 	return 2;
 }
 
-/* B's WRITE becomes a CALC, of which more than one field is wrong at once. What the device makes of elements has 16 bytes. */
+/* B's WRITE becomes a CALC, of which more than one field is wrong at once. The device's result of elements has 16 bytes. */
 struct calc {
 	const char *name;
 	uint8_t flags, nsge;
@@ -320,7 +319,7 @@ static int play_calc(const struct calc *c)
 	return told(&s) == c->told ? 0 : 2;
 }
 
-/* Most cases only wait for what does not come: many at a time. */
+/* Most cases only wait for an error that does not come: so many run at a time. */
 #define AT_A_TIME 24
 struct running {
 	pid_t pid;			/* 0: none */
@@ -330,7 +329,7 @@ struct running {
 	bool remembered, may_pass;
 };
 
-/* Until one has ended; it goes, and counts if it failed. */
+/* Waits until one case has ended, and frees its entry. Returns 1 if the case failed. */
 static int one_ends(struct running *run)
 {
 	int status;
@@ -371,7 +370,7 @@ int main(void)
 				while (r->pid)
 					r++;
 				const uint64_t *value = v / 2 == MOVED ? NULL : &values[v / 2];
-				/* what is remembered is right; an offset within the fabric cannot be told from the true one */
+				/* remembered values are right; an offset within the fabric cannot be told from the true one */
 				*r = (struct running){.f = f, .value = value ? *value : OUT_OF_REACH, .t = (enum traffic)t,
 						      .remembered = remembered, .may_pass = f->may_pass ||
 							      (remembered && t == PLAIN) ||

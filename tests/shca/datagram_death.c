@@ -4,10 +4,10 @@
  * Ethernet frame of a raw packet queue (exec.c), into a queue's own receives and into an SRQ's.
  *
  *     B    has RECVS receives
- *     A    sends a datagram that arrives, then one at whose step it dies
- *     X    joins when A is dead, which finds and reaps it, and sends as many as there ought to be receives left, and one more
+ *     A    sends a datagram that arrives, then a datagram at a step of which A dies
+ *     X    joins when A is dead, reaps A in joining, and sends as many datagrams as there ought to be receives left, and one more
  *
- * The datagram at which A died is there or is not, by the step; its receive is used or comes back; none is used twice.
+ * The datagram at which A died is there or is not, depending on the step; its receive is used or comes back; none is used twice.
  */
 #include <errno.h>
 #include <signal.h>
@@ -216,7 +216,7 @@ static void role_b(bool arrived)
 			FAIL("the first datagram did not come");
 	}
 	atomic_store(&st->warm, 1);
-	/* X says when A is reaped; a poll posts again what came back */
+	/* X sets `counted` when A is reaped; a poll posts again the receives that came back */
 	UNTIL(atomic_load(&st->counted), "B: A's death");
 	look(cq, mem, &t);
 	look(cq, mem, &t);

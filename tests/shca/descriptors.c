@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors are the application's to close, and their numbers to use again. Everything is closed, every number gets a file of
- * the application's own (a memory file, an eventfd, an epoll descriptor, a socket: those of one kind may share an inode), and
- * then everything is used and destroyed: nothing may be closed, read, written or changed that belongs to the application. Another
- * process of the fabric goes on meanwhile: it does not seem to be dead, and is rung. A process that runs without descriptors 0
- * to 2 keeps them closed: what it prints must not go into the fabric's file.
+ * The application may close any descriptor and use the number again. Here all descriptors are closed, every number gets a file of
+ * the application (a memory file, an eventfd, an epoll descriptor, a socket: those of one kind may share an inode), and then all
+ * objects are used and destroyed: nothing may be closed, read, written or changed that belongs to the application. Another
+ * process of the fabric goes on meanwhile, is not taken for dead, and gets rings. A process that runs without descriptors 0 to 2
+ * keeps them closed: output of that process must not go into the fabric's file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ static int a_file(enum kind kind)
 	}
 }
 
-/* What there is to see of a descriptor: identity, flags, what it holds. */
+/* The visible state of a descriptor: identity, flags, contents. */
 struct look {
 	struct stat st;
 	int flags, fdflags;
@@ -156,7 +156,7 @@ static void ring_other(struct rig *r, struct ibv_qp *qp)
 
 /* ---- this one ---------------------------------------------------------------------------------------------------------- */
 
-/* connected: there is a helper thread, with descriptors of its own. */
+/* connected: there is a helper thread, with a separate descriptor table. */
 static void play(enum kind kind, bool connected, const char *name)
 {
 	struct ibv_context *second;
@@ -213,7 +213,7 @@ static void play(enum kind kind, bool connected, const char *name)
 			FAIL("descriptor %d of the application's %s was changed: %s, before: %s", i, kind_name[kind], now.info,
 			     before[i].info);
 	}
-	/* all of it is gone: the process can be a member again */
+	/* all objects are gone: the process can be a member again */
 	open_all(&r, &second, &ch, &cq, name);
 	CHECK(!shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
 	rig_leave(&r);
@@ -238,7 +238,7 @@ static void leaves_none(const char *name)
 		FAIL("descriptors are left: the next one is %d, then %d", next[0], next[1]);
 }
 
-/* Another user sends to every bell of a process what it likes, as fast as it can. */
+/* Another user sends arbitrary datagrams to every bell of a process, as fast as possible. */
 static void flood(pid_t of)
 {
 	static struct sockaddr_un bell[16];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device fails (shcactl inject device-fatal) while a queue is being modified: whoever comes first, the queue ends in
- * error, what is posted to it is flushed, and who modifies it is told EIO. Virtual processes, and threads that are held. Each
- * case is a process of its own.
+ * The device fails (shcactl inject device-fatal) while a queue is being modified: in either order the queue ends in ERR, posted
+ * requests are flushed, and shca_modify_qp returns EIO. Virtual processes, and threads that are held. Each case is a separate
+ * process.
  *
  *     device_fatal_modify [CASE]
  */
@@ -76,7 +76,7 @@ static void *modifies(void *to)
 	return NULL;
 }
 
-/* It has failed, and been failed, before the new state is there. */
+/* The device fails, and the queue is taken to ERR, before the queue is in the new state. */
 static void while_modified(enum ibv_qp_state to, const char *at)
 {
 	connected(to == IBV_QPS_RESET);
@@ -104,7 +104,7 @@ static void while_reset(void)
 	while_modified(IBV_QPS_RESET, "reset-stopped");
 }
 
-/* Whoever fails it is in the middle when it begins anew. */
+/* The thread that takes the queue to ERR is half done when the reset of the queue continues. */
 static void while_both(void)
 {
 	connected(true);
@@ -116,7 +116,7 @@ static void while_both(void)
 	shca_helper_call(a.m, a.m->slot);
 	rig_await(&second.held, 1);
 	let_go();
-	/* it may wait for the one who is held */
+	/* the reset may wait for the thread that is held */
 	for (int i = 0; i < 100; i++)
 		rig_nap();
 	atomic_store(&second.m, NULL);

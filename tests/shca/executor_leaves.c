@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that ran another's queue leaves in good order, or is stopped, while that queue waits for a receive: the timer
- * of its retries is its owner's.
+ * A process that ran another's queue leaves in good order, or is stopped, while that queue waits for a receive: the timer of the
+ * retries belongs to the owner of the queue.
  *
- *     A    posts WAIT, SEND to B, who posts no receive
- *     X    sends what A waits for, so runs A's queue, which stalls in its hands; then leaves, or stops
+ *     A    posts WAIT, SEND to B, which posts no receive
+ *     X    sends the message that A's WAIT waits for, so runs A's queue, which stalls while X executes; then leaves, or stops
  */
 #include <errno.h>
 #include <stdio.h>

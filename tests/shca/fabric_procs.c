@@ -2,9 +2,9 @@
 /*
  * The fabric among real processes: joining and leaving, deaths, limits, processes of other users and programs.
  *
- *     fabric_procs [NAME...]     runs these cases, or all; each in a process and a fabric of its own
+ *     fabric_procs [NAME...]     runs these cases, or all; each in a separate process and fabric
  *     fabric_procs --list
- *     fabric_procs --hold NAME   is a member of a fabric until its standard input ends (for scripts)
+ *     fabric_procs --hold NAME   is a member of a fabric until standard input ends (for scripts)
  *
  * The cases fork beside threads, which thread sanitizer does not support: fabric_stress is for that.
  */
@@ -140,7 +140,7 @@ static int basic_peer(void *arg)
 	memset(shca_at(m.base, off), 0x5a, 5000);
 	b->number = shca_number_alloc(&m);
 	CHECK(b->number > 1);
-	((struct shca_qp *)shca_at(m.base, off))->qpn = b->number;	/* each object has its number in it */
+	((struct shca_qp *)shca_at(m.base, off))->qpn = b->number;	/* each object stores its number */
 	shca_number_set(&m, b->number, SHCA_KIND_QP, off);
 	struct shca_mr *mr = shca_mr_alloc(&m, &b->key);
 	CHECK(mr);
@@ -300,7 +300,7 @@ static int case_kill9(void)
 	return 1;
 }
 
-/* The death of a member is noticed, and its slot, objects and memory are freed. */
+/* The death of a member is noticed, and the member's slot, objects and memory are freed. */
 struct reaped {
 	_Atomic uint32_t ready;
 	uint32_t slot, number, key;
@@ -359,7 +359,7 @@ static int case_reap(void)
 		CHECK(chunks_of(&m, slot) == 0 && chunks_of(&m, UINT32_MAX) == 0);
 		CHECK(!shca_mr_get(&m, r->key) && !m.qp_segs[r->number >> 8]);
 		for (uint32_t i = 0; i < m.hdr->thread_high; i++)
-			/* the reaper, this process's helper thread, is on its way out of the engine */
+			/* the reaper, this process's helper thread, is about to leave the engine */
 			CHECK(m.threads[i].owner != slot + 1 && (m.threads[i].owner == m.slot + 1 || !(m.threads[i].active & 1)));
 		struct stat st;
 		CHECK(!fstat(m.fd.n, &st));
@@ -446,7 +446,7 @@ static int case_churn(void)
 	return 0;
 }
 
-/* A descriptor from the launcher: every process that inherits it joins that fabric, whatever the name. */
+/* A descriptor from the launcher: every process that inherits it joins that fabric, under any name. */
 static int heir(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -487,7 +487,7 @@ static int case_inherited(void)
 	return 0;
 }
 
-/* A forked child is not a member; it can join. */
+/* A forked child is not a member; the child can join. */
 static int forked_child(void *arg)
 {
 	struct shca_member *m = arg, own;
@@ -515,7 +515,7 @@ static int case_fork(void)
 	return 0;
 }
 
-/* A process that leaves frees its slot, though it lives: when it joins again it gets the same one. */
+/* A process that leaves frees its slot, although the process lives: after joining again the process has the same slot. */
 static int stays(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -542,7 +542,8 @@ static int case_again(void)
 	return 0;
 }
 
-/* A process holds the lock name: its death lets the waiting processes go on; while it lives they give up, and name its pid. */
+/* A process holds the lock name: its death lets the waiting processes go on; while the holder lives, the waiting processes give
+ * up, and name the holder's pid. */
 static int lock_holder(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -582,8 +583,8 @@ static int case_lock(void)
 	return 0;
 }
 
-/* A member that is ending has the fabric's name still, and its file no more: a process that joins waits for the end, and does
- * not make a second fabric of that name. */
+/* A member that is ending still has the fabric's name, but not the file: a process that joins waits for the end, and does not
+ * make a second fabric of that name. */
 static int keeps_name(void *arg)
 {
 	_Atomic uint32_t *n = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of fabric_procs share. Each case is a process and a fabric of its own, and returns 0, 1 or SKIP.
+ * Shared by the parts of fabric_procs. Each case is a separate process with a separate fabric, and returns 0, 1 or SKIP.
  *
  *     fabric_procs.c          the runner, and joining, leaving and dying
  *     fabric_procs_limits.c   memory, address space, users, namespaces
@@ -28,7 +28,7 @@ extern char fabric[64];		/* this case's */
 
 /* Joins this case's fabric, or ends the process. */
 void join(struct shca_member *m);
-/* A child that calls f and then exits with its result. It dies with the test. */
+/* Forks a child that calls f, exits with the result, and dies with the test. */
 pid_t spawn(int (*f)(void *), void *arg);
 /* Waits for a child: its exit status, or 256 + the signal that ended it. */
 int exit_of(pid_t pid);
@@ -40,9 +40,9 @@ void await(_Atomic uint32_t *word, uint32_t v);
 uint64_t meminfo_kib(const char *field);
 /* Number of abstract sockets with a text in their names. */
 int sockets_with(const char *text);
-/* Chunks that a slot owns; UINT32_MAX: that anybody owns. */
+/* Chunks that a slot owns; UINT32_MAX: that any slot owns. */
 uint32_t chunks_of(const struct shca_member *m, uint32_t slot);
-/* Captures what f writes to standard error while it runs in a child; the child's exit status. */
+/* Captures the standard error of f, which runs in a child. Returns the child's exit status. */
 int capture(int (*f)(void *), void *arg, char *text, size_t size);
 
 /* fabric_procs_limits.c */

@@ -89,7 +89,7 @@ static int far_peer(void *arg)
 	shca_off front = shca_mem_alloc(&m, 600 << 20), off = shca_mem_alloc(&m, 100000);
 	CHECK(front && off > 600 << 20);
 	l->number = shca_number_alloc(&m);
-	((struct shca_cq *)shca_at(m.base, off))->cqn = l->number;	/* each object has its number in it */
+	((struct shca_cq *)shca_at(m.base, off))->cqn = l->number;	/* each object stores its number */
 	shca_number_set(&m, l->number, SHCA_KIND_CQ, off);
 	shca_mem_free(&m, front, 600 << 20);
 	atomic_store(&l->ready, 1);
@@ -222,9 +222,9 @@ int case_cgroup(void)
 	return rc != 0;
 }
 
-/* The same for cgroup version 2, or a directory that looks like it, since no machine has memory controllers of both versions.
- * The tightest limit of the group and its ancestors counts; file pages that can be dropped do not count as used; "max" and
- * missing files are no limit. */
+/* The same for cgroup version 2, or a directory in the same format, since no machine has memory controllers of both versions. The
+ * tightest limit of the group and its ancestors counts; file pages that can be dropped do not count as used; "max" and missing
+ * files are no limit. */
 static bool put(const char *dir, const char *name, const char *text)
 {
 	char path[300];
@@ -243,7 +243,7 @@ static int peer_in_tree(void *arg)
 	shca_cgroup_v1 = "/nowhere";
 	shca_cgroup_v2 = top;
 	join(&m);
-	/* 64 MiB, of which 40 are used, 8 of those by files: 32 are left, whatever the group itself may have */
+	/* 64 MiB, of which 40 are used, 8 of those by files: 32 are left, whatever the limit of the group itself */
 	CHECK(!shca_mem_alloc(&m, 33 << 20) && errno == ENOMEM);
 	shca_off off = shca_mem_alloc(&m, 20 << 20);
 	CHECK(off);
@@ -252,7 +252,7 @@ static int peer_in_tree(void *arg)
 	char mid[200];
 	snprintf(mid, sizeof(mid), "%s/a", top);
 	CHECK(put(mid, "memory.current", cur));
-	/* the member grows by what was granted before without asking again: some of these allocations still succeed */
+	/* the member grows within the earlier grant without asking again: some of these allocations still succeed */
 	for (int i = 0; i < 1000; i++)
 		if (!shca_mem_alloc(&m, 60000)) {
 			CHECK(errno == ENOMEM && i < 600);
@@ -287,8 +287,8 @@ int case_cgroup_v2(void)
 	return 0;
 }
 
-/* Another user gets a fabric of its own by the same name, with a message that names this one; with an inherited
- * descriptor that user is refused. */
+/* Another user gets a separate fabric by the same name, with a message that names this one; with an inherited descriptor that
+ * user is refused. */
 static int stranger(void *by_name)
 {
 	struct shca_member m;
@@ -328,7 +328,7 @@ int case_other_user(void)
  * this user's processes. */
 struct squat {
 	_Atomic uint32_t there;
-	int type;		/* 0: does not listen; 1: listens; 2: its backlog is full; 3: a datagram socket */
+	int type;		/* 0: does not listen; 1: listens; 2: the backlog is full; 3: a datagram socket */
 	uint32_t pid;
 };
 
@@ -354,7 +354,7 @@ static int squatter(void *arg)
 	for (const char *c = fabric; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
 	CHECK(!setgid(65534) && !setuid(65534) && !prctl(PR_SET_PDEATHSIG, SIGKILL));
-	/* a name that all joining processes would use, if it were a lock */
+	/* a name that all joining processes would use, if that name were a lock */
 	snprintf(name, sizeof(name), "shca-lock/0/%s", fabric);
 	squat_name(q->type, name);
 	for (int fd = 3; fd < 20; fd++) {
@@ -410,7 +410,7 @@ int case_squatters(void)
 	return 0;
 }
 
-/* A fabric of another version of the library, found by its name and inherited. */
+/* A fabric of another version of the library, found by name and inherited. */
 static int joiner(void *name)
 {
 	struct shca_member m;
@@ -435,8 +435,8 @@ int case_other_version(void)
 	return 0;
 }
 
-/* A file that looks like a fabric and is none: it can be truncated, or its header is impossible. A process that inherits its
- * descriptor ignores it, and looks for its fabric by name. */
+/* A file that looks like a fabric and is none: a file that can be truncated, or one with an impossible header. A process that
+ * inherits the descriptor ignores the file, and looks for the fabric by name. */
 static int passes_over(void *file)
 {
 	struct shca_member m;

@@ -68,7 +68,7 @@ int case_nap(void)
 			continue;
 		}
 		naps++;
-		/* nobody sleeps for ever in a test: half a minute without a next value is a wake-up that was lost */
+		/* no process sleeps for ever in a test: half a minute without a next value is a wake-up that was lost */
 		CHECK(shca_sleep_commit(&m, word, 30000000000ull) == 0);
 	}
 	for (int i = 0; i < NAP_WRITERS; i++)

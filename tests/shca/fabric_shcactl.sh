@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shcactl: what it says of a fabric, and how it refuses. Run in the build directory.
+# shcactl: its output for a fabric, and its errors. Run in the build directory.
 set -eu
 name=ctl-$$
 dir=$(mktemp -d)
@@ -69,7 +69,7 @@ ctl set --queue 0x41 drop=0,delay=0 >/dev/null
 ctl set --queue all dup=0 >/dev/null
 [ "$(ctl set | wc -l)" -eq 1 ] || fail "faults of queues stay: $(ctl set)"
 
-# queues --watch: again and again, until it is told to end
+# queues --watch: again and again, until SIGTERM
 timeout 60 ./shcactl --fabric "$name" queues --watch=0.02 >"$dir/watch" &
 watch=$!
 n=0

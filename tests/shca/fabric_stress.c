@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random use of the fabric's allocator, numbers and keys by several members at once, some of which die. Everybody
- * looks up everybody's objects: what a lookup finds inside the engine must be whole until the engine is left (I8),
- * however it is being destroyed meanwhile. Memory must come zeroed, keep its bytes, and be all given back in the end.
+ * Random use of the fabric's allocator, numbers and keys by several members at once, some of which die. Every member looks up
+ * objects of all members: an object found inside the engine must be whole until the thread leaves the engine (I8), even if the
+ * object is being destroyed meanwhile. Memory must come zeroed, keep its bytes, and be all given back in the end.
  *
  *     fabric_stress [SEED [OPERATIONS]]
  *
@@ -35,7 +35,7 @@ enum { MEMBERS = 4, THREADS = 2, HELD = 48, ROUNDS = 6, KNOWN = 4096 };
 
 static unsigned operations = 4000;
 
-/* What all know, in memory that all share: numbers and keys that exist or existed. */
+/* Numbers and keys that exist or existed, in memory that all members share. */
 struct known {
 	_Atomic uint32_t number[KNOWN], key[KNOWN];
 	_Atomic uint64_t hits;
@@ -108,7 +108,7 @@ static void destroy(struct worker *w, struct shca_thread *thr, struct held *h)
 	h->off = 0;
 }
 
-/* Looks something up that may be anybody's, or nobody's any more. */
+/* Looks up a number or key, which may belong to any member, or to none any more. */
 static void look(struct worker *w, struct shca_thread *thr)
 {
 	struct shca_member *m = w->m;
@@ -203,7 +203,7 @@ static void virtual_processes(struct known *known, unsigned seed)
 		uint32_t slot = m[victim].slot;
 		shca_engine_kill(&m[victim]);
 		CHECK(!shca_proc_alive(&watcher, slot));
-		shca_reap(thr, slot);	/* while the others go on */
+		shca_reap(thr, slot);	/* while the other members go on */
 		CHECK(chunks_of(&watcher, slot) == 0);
 		shca_engine_leave(&m[victim]);
 		for (int i = 0; i < MEMBERS; i++)

@@ -10,7 +10,7 @@
 enum failpoint_who { FP_OWNER = 1, FP_THIRD = 2 };
 
 struct failpoint_arm {
-	_Atomic int32_t pid;		/* who dies; 0: nobody */
+	_Atomic int32_t pid;		/* the process that dies; 0: none */
 	char name[24];
 	int op;				/* enum shca_wr_op; -1: any */
 	uint32_t who;			/* enum failpoint_who of the queue that is run */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death at every step: for each failpoint of the engine, each kind of request and each kind of executor three processes
- * join a fabric of their own, one of them is killed exactly there, and the survivors must find everything right.
+ * Death at every step: for each failpoint of the engine, each kind of request and each kind of executor three processes join a
+ * new fabric, one of them is killed exactly at that failpoint, and the survivors must find everything right.
  *
  *     A    owns the queue T under test; T is connected to B
  *     B    T's responder; also sends to A
  *     X    a third process, connected to both
  *
- * The executor that dies is A itself (its queue ordinary: "owner", or cross-channel: "owner, shared"), or X ("third
- * party"): then T holds a WAIT before the request, A is stopped by SIGSTOP, and X's message to A, which the WAIT waits for,
- * makes X run T. What X leaves unfinished must be finished while A is still stopped.
+ * The executor that dies is A itself (A's queue ordinary: "owner", or cross-channel: "owner, shared"), or X ("third party"): then
+ * T holds a WAIT before the request, A is stopped by SIGSTOP, and X's message to A, for which the WAIT waits, makes X execute T.
+ * Work that X leaves unfinished must be completed while A is still stopped.
  *
- * Executor "reaper": a fourth process Y finds X dead, which died when it had just locked T, and goes on with T; B is
- * stopped meanwhile too. Then Y dies at the point, and B, continued, must finish what both have left.
+ * Executor "reaper": a fourth process Y finds X dead, which died just after locking T, and goes on with T; B is stopped
+ * meanwhile, too. Then Y dies at the point, and B, continued, must complete the work of both.
  *
- * Executor "helper": B, polling, copies chunks of A's large write for it, and dies in one.
+ * Executor "helper": B, polling, copies chunks of A's large write, and dies in one.
  *
  *     failpoints [--all] [-v] [POINT [REQUEST [EXECUTOR [MEMORY]]]]
  *
@@ -31,7 +31,7 @@
 
 #include "failpoints.h"
 
-/* ---- what is tested ------------------------------------------------------------------------------------------------ */
+/* ---- the cases --------------------------------------------------------------------------------------------------- */
 
 static const char *const req_name[] = {
 	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "MASKED_FAA(wide)", "WAIT",
@@ -90,7 +90,7 @@ static const struct point points[] = {
 	{"run", "run", M(ANY), S | T3, W_T, 0, false, "belongs to the queue, not to one request: see any"},
 	{"release", "release", M(ANY), S | T3, W_T, 0, false, "belongs to the queue, not to one request: see any"},
 	{"timer-set", "timer-set", M(SEND_RNR), D | S | T3, W_ANY, 0, false, "does not wait"},
-	/* X dies in its own message to A, when that is there but nobody has looked who waits for it */
+	/* X dies in the message to A, when the completion is visible and before X looks up the WAITs for it */
 	{"trigger-visible", "cqe-visible", M(ANY), T2, W_XA, 0, false, "belongs to X's queue, not to one request: see any"},
 	{"flush-taken", "flush-taken", M_BAD, S | T3, W_T, 0, false, "nothing is flushed"},
 	{"flush-done", "flush-done", M_BAD, S | T3, W_T, 0, false, "nothing is flushed"},
@@ -164,7 +164,7 @@ static void stand_in(uint32_t n)
 		atomic_fetch_add(&st->at[i], n);
 }
 
-/* Waits for a victim; whether it died at its point. */
+/* Waits for a victim. Returns whether the victim died at the failpoint. */
 static bool died(pid_t pid, int i, char *why, size_t n, bool *gone)
 {
 	int status;
@@ -179,8 +179,8 @@ static bool died(pid_t pid, int i, char *why, size_t n, bool *gone)
 	return false;
 }
 
-/* Between two naps: not in the library. Until it has really stopped its helper thread might find X dead and be stopped in
- * the middle of that. */
+/* Stops a process between two naps, outside of the library, and waits until it is stopped: before that, the helper thread of the
+ * process might find X dead and be stopped in the middle of the reaping. */
 static void stop(pid_t pid)
 {
 	int status;
@@ -189,7 +189,7 @@ static void stop(pid_t pid)
 	waitpid(pid, &status, WUNTRACED);
 }
 
-/* While A is stopped, B sees what becomes of T. */
+/* While A is stopped, B checks the results of T. */
 static bool b_is_content(pid_t b, bool *gone, char *why, size_t n)
 {
 	int status;

@@ -2,9 +2,9 @@
 /*
  * Shared by the sources of failpoints: the cases, and the objects of a case.
  *
- *     failpoints.c        the cases, and how one is run
+ *     failpoints.c        the cases, and the runner
  *     failpoints_stage.c  objects, messages, the requests of the queue under test, the point of death
- *     failpoints_roles.c  each process's part, and what it must find after the death
+ *     failpoints_roles.c  the part of each process, and the checks after the death
  */
 #ifndef TESTS_SHCA_FAILPOINTS_H
 #define TESTS_SHCA_FAILPOINTS_H
@@ -12,7 +12,7 @@
 #include "failpoint.h"
 #include "rig.h"
 
-/* ---- what is tested ------------------------------------------------------------------------------------------------ */
+/* ---- the cases --------------------------------------------------------------------------------------------------- */
 
 enum req {
 	R_SEND, R_SEND_IMM, R_WRITE, R_WRITE_IMM, R_READ, R_CAS, R_FAA, R_MCAS, R_MFAA, R_WFAA, R_WAIT, R_SEND_EN, R_RECV_EN,
@@ -26,7 +26,7 @@ enum req {
 #define M_DATA (M_TAKES | M(WRITE) | M(READ) | M(READ_CALC) | M_ATOMICS)
 #define M_CROSS (M(WAIT) | M(SEND_EN) | M(RECV_EN))
 #define M_BAD (M(SEND_LONG) | M(WRITE_KEY))
-/* The status of this request is its owner's only. */
+/* The status of this request concerns the owner only. */
 #define M_OWN M(SEND_LKEY)
 #define M_REAP (M(SEND) | M(SEND_SRQ) | M(WAIT) | M(SEND_RNR) | M(RECV_EN))
 
@@ -39,8 +39,8 @@ struct point {
 	uint32_t reqs, executors;
 	enum where where;
 	uint32_t skip;
-	bool ambiguous;			/* the survivors cannot know whether the request was executed: its queue must fail */
-	const char *why;		/* other requests and executors cannot come here */
+	bool ambiguous;			/* the survivors cannot know whether the request was executed: the queue must fail */
+	const char *why;		/* the reason why other requests and executors do not pass here */
 };
 
 /* ---- the stage ----------------------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ extern const int ends[LINKS][2];
 #define LEN 200
 /* Three more than this crosses the boundary of a masked add's lower field, and of a masked swap's byte. */
 #define CELL0 0x5fffffffeull
-#define WIDE 64u		/* bytes of the wide masked add: the cell, and words of 0 behind it */
+#define WIDE 64u		/* bytes of the wide masked add: the cell, and words of 0 behind the cell */
 #define REGION 65536
 /* offsets in each process's two regions */
 #define O_SRC 0
@@ -157,7 +157,7 @@ void enter_stage(struct actor *a, int role);
 char *rx_buffer(struct actor *a, int l, int i);
 void post_recv(struct actor *a, int l, int i, uint32_t room);
 void post_recvs(struct actor *a, int l);
-/* A message of 32 bytes: who, number, twice. check_msg: whether receive i of the link got it. */
+/* A message of 32 bytes: sender, number, twice. check_msg: checks that receive i of the link got that message. */
 void send_msg(struct actor *a, int l, uint64_t number);
 /* The next send completion of a link has one of these statuses. */
 void want_send(struct actor *a, int l, enum ibv_wc_status want, enum ibv_wc_status or_else);
@@ -169,7 +169,7 @@ void no_more_recvs(struct actor *a, int l, int n);
 void check_msg(struct actor *a, int l, int i, int from, uint64_t number);
 /* In which of the two regions the tested request's data are: 0 arena, 1 private. */
 int op_lane(void);
-/* T's requests: perhaps a WAIT, the one under test, a SEND behind it. */
+/* T's requests: perhaps a WAIT, the request under test, a SEND. */
 void post_program(struct actor *a);
 void post_managed(struct actor *a);
 /* This process dies at the case's point; i: 0, or 1 for the reaper of the first victim. */

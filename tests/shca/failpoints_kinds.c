@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queues that failpoints has not: a third party dies at every step of a request of a UD, XRC or DC queue that
- * it executes for the owner.
+ * The queues that failpoints does not cover: a third party dies at every step of a request of a UD, XRC or DC queue while
+ * executing that queue for the owner.
  *
- *     A  owns the queue T, and is stopped by SIGSTOP before it executes T
- *     B  has the receives (its own, an XRC SRQ, or a DC target's SRQ) and the memory; it sends nothing
- *     X  executes T: T's first request is a WAIT for X's message; or (DC, without WAIT) X kicks T, whose target it has not
- *        found, as a thread does that finds a queue in `left`
+ *     A  owns the queue T, and is stopped by SIGSTOP before executing T
+ *     B  has the receives (its own, an XRC SRQ, or a DC target's SRQ) and the memory; sends nothing
+ *     X  executes T: T's first request is a WAIT for X's message; or (DC, without WAIT) X kicks T without having looked up the
+ *        target, as a thread does that finds a queue in `left`
  *
  * B must find the requests that X leaves unfinished completed while A is stopped.
  *
@@ -239,7 +239,7 @@ static void role_a(struct rig *r)
 	CHECK(ah && !shca_post_recv(from_x, &rwr, &bad));
 	rig_fill(p, LEN, 1);
 	*(uint64_t *)(p + 2048) = 9;
-	/* the request under test, and the one behind it */
+	/* the request under test, and the next one */
 	struct ibv_sge sge[2] = {{(uintptr_t)p, LEN, mr->lkey}, {(uintptr_t)p + 2048, 8, mr->lkey}};
 	if (st->req == READ || st->req == FAA)
 		sge[0] = (struct ibv_sge){(uintptr_t)p + 1024, st->req == FAA ? 8 : LEN, mr->lkey};
@@ -360,8 +360,8 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		FAIL("%u receives are left, of %u", posted(r, s), RECVS - n);
 }
 
-/* A's helper thread may be executing T by its timer when A is stopped: then X could not be reaped before A goes on. So A goes
- * on, and is stopped again. */
+/* A's helper thread may be executing T by a timer when A is stopped: then X could not be reaped before A goes on. So A is
+ * continued, and stopped again. */
 static void stopped_outside(struct rig *r)
 {
 	for (uint32_t n = 1;; n++) {
@@ -475,7 +475,7 @@ static bool run(unsigned number, char *why, size_t n)
 
 	snprintf(st->fabric, sizeof(st->fabric), "kinds-%d-%u", (int)getpid(), number);
 	st->priv = number & 1;
-	/* a write's body is a step of its own only in the arena */
+	/* a write's body is a separate step only in the arena */
 	if (!strcmp(st->p->name, "data") && (M_WRITES & M(st->req)))
 		st->priv = false;
 	for (int i = 0; i < ROLES; i++) {

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every failpoint of the software HCA stands in a table of a test whose process dies there. Run in the build directory.
+# Every failpoint of the software HCA stands in a table of a test with a process that dies there. Run in the build directory.
 set -u
 here=${srcdir:-..}
 tables="failpoints.c failpoints_kinds.c control_path_death.c wakeups.c datagram_death.c proxy_mailbox_death.c common_qp_death.c window_death.c path_death.c"
 
-# Points where nobody is made to die yet, and why.
+# Points at which no test lets a process die, and the reason.
 excepted()
 {
 	case $1 in
@@ -31,7 +31,7 @@ status=0
 for name in $names; do
 	found=
 	for table in $tables; do
-		# as a point of its own, or as the place of another one
+		# as a separate point, or as the place of another one
 		grep -qE "\{\"$name\",|\{\"[a-z-]+\", \"$name\"," "$here/tests/shca/$table" && found=$table
 	done
 	why=$(excepted "$name")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The roles of the processes of failpoints (failpoints.c), and what each must find after the death. */
+/* The roles of the processes of failpoints (failpoints.c), and the state that each must find after the death. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "failpoints.h"
 
-/* When the process in a role is dead: waits until nothing of it is left. */
+/* Waits until the reaping of the dead process in a role is complete. */
 static void want_reaped(struct actor *a, int role)
 {
 	struct shca_member *m = a->r.m;
@@ -22,7 +22,7 @@ static void want_reaped(struct actor *a, int role)
 	for (unsigned i = 0; i < SHCA_ATOMIC_LOCKS; i++) {
 		uint32_t holder = atomic_load(&m->hdr->atomic_locks[i]);
 		uint32_t owner = holder ? atomic_load(&m->threads[holder - 1].owner) : 0;
-		/* a second victim is looked at when it is reaped */
+		/* a second victim is checked after its reaping */
 		if (holder && (!owner || owner == slot + 1))
 			FAIL("lock %u of private atomics is held by thread %u", i, holder - 1);
 	}
@@ -62,7 +62,7 @@ static void check_owner_died(struct actor *b)
 	int ok = 0, i = 0;
 
 	if (st->req == R_SEND_SRQ)
-		return;			/* receives stay in the shared queue: its user checks that none is lost */
+		return;			/* receives stay in the shared queue: the user of that queue checks that none is lost */
 	want_recvs(b, L_T, RECVS);
 	if (st->req == R_SEND_LONG && e->rx_wc[0].status == IBV_WC_LOC_LEN_ERR)
 		i = 1;
@@ -108,7 +108,7 @@ static void check_cell(struct actor *b, bool perhaps)
 	}
 }
 
-/* A sleep until T's message comes must end, whichever process delivered the message, or died while it did. */
+/* A sleep until T's message comes must end, whichever process delivered the message, or died while delivering. */
 static void want_wakeup(struct actor *b)
 {
 	struct pollfd p = {.fd = b->channel->fd, .events = POLLIN};
@@ -139,7 +139,7 @@ static void check_third_at_b(struct actor *b)
 		return;
 	}
 	if (M_BAD & 1u << st->req) {
-		/* B's end failed too: its receives are back */
+		/* B's end failed, too: the receives are back */
 		want_recvs(b, L_T, RECVS);
 		for (int i = 0; i < RECVS; i++) {
 			int want = st->req == R_SEND_LONG && i == 0 ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR;
@@ -159,7 +159,7 @@ static void check_third_at_b(struct actor *b)
 	}
 	want_recvs(b, L_T, n + 1);
 	check_msg(b, L_T, n, A, 9);
-	/* in the order in which they were posted: else a receive was lost with the process that had taken it */
+	/* in the order in which they were posted: else a receive was lost with the process that had taken the receive */
 	for (int i = 0; i <= n; i++)
 		if (b->e[L_T].rx_wc[i].wr_id != (uint64_t)i)
 			FAIL("T's message %d took receive %lu", i, (unsigned long)b->e[L_T].rx_wc[i].wr_id);
@@ -266,7 +266,7 @@ static void want_t(struct actor *a, uint64_t id, enum ibv_wc_status status)
 		     ibv_wc_status_str(wc.status), (unsigned long)id, ibv_wc_status_str(status));
 }
 
-/* A, when it goes on after X's death. */
+/* A, continued after X's death. */
 static void check_third_at_a(struct actor *a)
 {
 	bool bad = (M_BAD | M_OWN) & 1u << st->req;
@@ -322,7 +322,7 @@ static struct ibv_mr *big_region(struct actor *a)
 	return mr;
 }
 
-/* A writes large blocks to B, or reads them, until B dies while it copies a share. */
+/* A writes large blocks to B, or reads them, until B dies while copying a share. */
 void help_a(void)
 {
 	struct actor a;
@@ -414,7 +414,7 @@ void role_a(void)
 	want_peer_dead(&a, L_XA, false);
 	while (poll_recv(&a, L_AB))
 		;
-	/* X's message, if it was sent, and the flushed ones */
+	/* X's message, if X has sent one, and the flushed receives */
 	UNTIL((poll_recv(&a, L_XA), a.e[L_XA].rx_n == RECVS), "A: %d of X's receives are back", a.e[L_XA].rx_n);
 	/* the queues between survivors go on; the one after an early message has one receive less */
 	for (int i = 0; i < a.e[L_AB].rx_n; i++) {
@@ -443,7 +443,7 @@ void role_b(void)
 			post_recvs(&b, L_T);
 	}
 	post_recvs(&b, L_M);
-	/* it waits: A's receives are there, but not enabled */
+	/* the SEND waits: A's receives are posted, but not enabled */
 	send_msg(&b, L_R, 44);
 	if (!third() && st->req == R_WAIT && !waits_in_vain())
 		send_msg(&b, L_AB, 200), want_send(&b, L_AB, IBV_WC_SUCCESS, IBV_WC_SUCCESS);
@@ -457,7 +457,7 @@ void role_b(void)
 		if (st->req == R_SEND_RNR)
 			post_recvs(&b, L_T);
 		want_reaped(&b, X);
-		/* Y may have died while it completed an atomic of X's, with the lock held */
+		/* Y may have died while completing an atomic of X's, with the lock held */
 		if (st->ex == E_REAPER)
 			want_reaped(&b, Y);
 		check_third_at_b(&b);
@@ -488,7 +488,7 @@ void role_b(void)
 	leave(&b);
 }
 
-/* Finds X dead; its helper thread dies in what follows. */
+/* Y finds X dead; Y's helper thread dies in the work that follows. */
 void role_y(void)
 {
 	struct actor y;

@@ -210,8 +210,8 @@ void check_msg(struct actor *a, int l, int i, int from, uint64_t number)
 
 int op_lane(void)
 {
-	/* in private memory a write's body is a step of its own where a third process executes, and then its end is read first;
-	 * an atomic's lock is there only for private memory */
+	/* in private memory a write's body is a separate step if a third process executes, and then the end of the write is read
+	 * first; an atomic has a lock only for private memory */
 	if (!strcmp(st->p.name, "data") && (st->req == R_WRITE || st->req == R_WRITE_IMM) && !third())
 		return 0;
 	if (!strcmp(st->p.name, "body-done"))
@@ -226,7 +226,7 @@ int op_lane(void)
 
 static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *sge)
 {
-	static uint64_t add[WIDE / 8], top[WIDE / 8];	/* read when it is posted */
+	static uint64_t add[WIDE / 8], top[WIDE / 8];	/* read at the post */
 	int l = lane();
 	uint64_t to = st->addr[B][op_lane()];
 	uint32_t rkey = st->rkey[B][op_lane()];
@@ -300,7 +300,8 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 	case R_WAIT:
 		wr->exp_opcode = IBV_EXP_WR_CQE_WAIT;
 		wr->task.cqe_wait.cq = a->wcq;
-		/* armed by a third party: it must find it unmet, so it is the second that it runs */
+		/* armed by a third party, which must find the WAIT unmet at first: so the WAIT is the second request that the
+		 * third party runs */
 		wr->task.cqe_wait.cq_count = third() && waits_in_vain() ? 2 : 1;
 		break;
 	case R_SEND_EN:
@@ -323,7 +324,7 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 		sge[0] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_DST, 32, a->mr[l]->lkey};
 		break;
 	case R_SEND_CALC:
-		/* the message, and what changes nothing */
+		/* the message, and an operand that changes nothing */
 		wr->exp_opcode = IBV_EXP_WR_SEND;
 		wr->exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR;
 		wr->num_sge = 2;
@@ -416,6 +417,6 @@ void arm(int i)
 		f->op = -1;
 	f->skip = p->skip;
 	if (p->skip && !(M_TAKES & 1u << st->req) && st->req != R_SEND_LONG)
-		f->skip = 0;		/* its first completion is its own */
+		f->skip = 0;		/* the first completion is that of the request itself */
 	atomic_store(&f->pid, (int32_t)getpid());
 }

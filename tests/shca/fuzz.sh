@@ -11,7 +11,7 @@ trap 'rm -rf "$dir"' EXIT
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p && n == 99; }' >"$dir/probe.c"
 clang -fsanitize=fuzzer,address "$dir/probe.c" -o "$dir/probe" 2>/dev/null || { echo "SKIP: clang without libFuzzer"; exit 77; }
 
-# what vproc is made of, without the tests
+# the sources of vproc, without the tests
 sources=$(printf 'show:\n\t@echo $(shca_sources)\n' | make -s -f Makefile -f - show | tr ' ' '\n' | grep '\.c$')
 flags="-std=gnu11 -g -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -D_GNU_SOURCE -Wno-macro-redefined \
 -Iinclude -I. -I$src/include -I$src/src -I$src/tests/verbs -I$src/tests/shca"
@@ -29,7 +29,7 @@ xargs -P "$(nproc)" -L 1 sh -c "$cc $flags"' -c "$0" -o "$1"' <"$dir/list" || { 
 clang -fsanitize=fuzzer,address,undefined $objects -o "$dir/fuzz" -libverbs -lpthread -ldl
 corpus=${SHCA_FUZZ_CORPUS:-$dir/corpus}
 mkdir -p "$corpus"
-# leaks: what a process that dies has in this address space is not freed
+# leaks: memory of a dying process in this address space is not freed
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	"$dir/fuzz" -max_total_time="$seconds" -max_len=2048 -len_control=0 -timeout=60 -rss_limit_mb=6000 -print_final_stats=1 -artifact_prefix="${SHCA_FUZZ_CORPUS:-.}/" \
 	"$corpus" >"$dir/out" 2>&1 || { tail -n 60 "$dir/out"; echo "FAIL: the input is in ${SHCA_FUZZ_CORPUS:-.}"; exit 1; }

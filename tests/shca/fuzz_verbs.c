@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer's target for the device: an input is a program of verbs calls, with their arguments, that a process makes; then what
- * the process has in the fabric may be written over, and it dies or leaves. Whatever it does, nothing crashes, and a process
- * that it has no permission of is left as it was: its memory, though registered for every peer of another domain, and its
- * connection, which goes on.
+ * libFuzzer's target for the device: an input is a program of verbs calls, with arguments, that a process makes; then the objects
+ * of the process in the fabric may be overwritten, and the process dies or leaves. Nothing may crash, and a process that gave no
+ * permission must be unchanged: the memory, although registered for every peer of another domain, and the connection, which goes
+ * on.
  *
- *     tests/shca/fuzz.sh [SECONDS]        builds and runs it
+ *     tests/shca/fuzz.sh [SECONDS]        builds and runs the fuzzer
  *
- * Pointers that a call follows are right ones, as the caller's address space is the caller's business; all else is the input's:
+ * Pointers that a call follows are valid, since the caller's address space is the caller's business; the input chooses all else:
  * sizes, numbers, states, masks, flags, keys, and the addresses of registered memory and segments.
  */
 #include <infiniband/verbs_exp.h>
@@ -20,7 +20,7 @@
 #define MANY 6u			/* objects of a sort */
 #define CALLS 64u		/* of an input */
 
-/* ---- the process that has nothing to do with it ----------------------------------------------------------------------- */
+/* ---- the bystander: a process in another domain ------------------------------------------------------------------------ */
 
 static struct rig a;
 static struct ibv_cq *acq;
@@ -114,7 +114,7 @@ static void fill(void *p, size_t n)
 		((uint8_t *)p)[i] = u8();
 }
 
-/* ---- the process that does what the input says ----------------------------------------------------------------------------- */
+/* ---- the process that executes the input -------------------------------------------------------------------------------- */
 
 static struct rig v;
 static char *v_private, *v_arena;
@@ -162,7 +162,7 @@ static uint32_t any_length(void)
 static struct ibv_sge any_sge(bool mapped)
 {
 	if (mapped) {
-		/* the post itself reads it */
+		/* the post itself reads that memory */
 		uint32_t at = u8() * 16u;
 		return (struct ibv_sge){.addr = (uintptr_t)v_private + at,
 					.length = u8() % (BYTES - at > 255 ? 255 : BYTES - at),
@@ -174,7 +174,7 @@ static struct ibv_sge any_sge(bool mapped)
 	return (struct ibv_sge){.addr = any_address(), .length = any_length(), .lkey = any_key()};
 }
 
-/* Returns the remote address of a WRITE, READ or atomic, and its key: half of the time of a region. */
+/* Returns the remote address of a WRITE, READ or atomic, and the R_Key: half of the time of a region. */
 static uint64_t any_remote(uint32_t *key)
 {
 	const struct ibv_mr *of[] = {canary, canary_arena, a_mr, mr[0]};
@@ -235,7 +235,7 @@ static void change_qp(void)
 		shca_modify_qp(q, &at, (int)(u32() & 0x1fffff));
 }
 
-/* Connects q with open_qp, whose owner is willing: both are of the domain of a_mr. */
+/* Connects q with open_qp, with the consent of the owner: both queues are in the domain of a_mr. */
 static void become_peers(struct ibv_qp *q)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -306,7 +306,7 @@ static void send_something(void)
 		shca_post_send(q, wr, &bad);
 }
 
-/* Posts a cross-channel request: ordinary queues refuse it; those of the experimental verbs take it. */
+/* Posts a cross-channel request: ordinary queues refuse such a request; queues of the experimental verbs accept. */
 static void exp_send(void)
 {
 	struct ibv_qp *q = ONE_OF(qp);
@@ -497,7 +497,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(v_arena);
 	if (!v_private)
 		v_private = guarded(BYTES);
-	/* what most programs begin with */
+	/* as most programs begin */
 	cq[0] = shca_create_cq(v.ctx, 64, NULL, NULL, 0);
 	mr[0] = shca_reg_mr(v.pd, v_arena, BYTES, (uintptr_t)v_arena, 15);
 	mr[1] = shca_reg_mr(v.pd, v_private, BYTES, (uintptr_t)v_private, 15);

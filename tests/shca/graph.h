@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random graphs of requests whose outcome is determined: sends, writes, reads, CALC and atomics on the memory of up to 8 members,
+ * Random graphs of requests with a determined outcome: sends, writes, reads, CALC and atomics on the memory of up to 8 members,
  * ordered by WAITs and ENABLEs. graph_make.c makes a graph from a seed, with the memory that must result; graph_check.c executes
  * it in a model, graph_run.c on the device; graph_death.c has the rules for a graph of which a member dies.
  *
- * A graph is made in one order, in which all of it could run. Each request has a vector clock: for each queue, how many of its
- * requests must have ended before. Two accesses to the same 16 bytes, at least one of which changes them, are always ordered by
- * these clocks; but additions commute with additions, and setting bits with setting bits. So each request finds the same
- * operands in whatever order the engine executes, and the resulting memory is the same.
+ * A graph is made in one order, in which all requests could run. Each request has a vector clock: for each queue, the number of
+ * requests of that queue that must have ended before. Two accesses to the same 16 bytes, at least one of which is a change, are
+ * always ordered by these clocks; but additions commute with additions, and setting bits with setting bits. So each request finds
+ * the same operands in whatever order the engine executes, and the resulting memory is the same.
  */
 #ifndef TESTS_SHCA_GRAPH_H
 #define TESTS_SHCA_GRAPH_H
@@ -50,7 +50,7 @@ struct graph_req {
 						 * read, or changed */
 	struct calc_form form;
 	struct graph_atomic *atomic;
-	uint32_t cq, target;			/* WAIT: 2 * queue, + 1: of its receives; ENABLE: queue */
+	uint32_t cq, target;			/* WAIT: 2 * queue, + 1: of that queue's receives; ENABLE: queue */
 	uint64_t index;				/* absolute count of completions (WAIT) or requests (ENABLE) */
 	int32_t count;				/* the count in the work request, which may be relative */
 	uint32_t list;
@@ -59,7 +59,8 @@ struct graph_recv {
 	struct graph_seg into;
 	uint32_t list;
 };
-/* The last ENABLE of a queue's requests: the queue that it stands in, and the number of that queue's requests up to it. */
+/* The last ENABLE of a queue's requests: the queue in which the ENABLE stands, and the number of that queue's requests up to the
+ * ENABLE. */
 struct graph_enabler {
 	uint32_t queue, requests;
 };
@@ -74,7 +75,7 @@ struct graph_queue {
 	uint32_t signals, enabled, recv_enabled;
 	struct graph_enabler send_enabler, recv_enabler;
 	uint16_t clock[GRAPH_QUEUES];
-	uint16_t (*ended)[GRAPH_QUEUES];	/* by request: the clock at its end, itself included */
+	uint16_t (*ended)[GRAPH_QUEUES];	/* by request: the clock at the end of the request, the request included */
 };
 struct graph_step {
 	uint16_t queue, req;
@@ -149,28 +150,29 @@ void graph_blame(const struct graph_member *m, uint32_t off);
 /* ---- a member dies: graph_death.c -------------------------------------------------------------------------------------- */
 
 #define GRAPH_THREADS 4u	/* threads of a member that enter the engine */
-/* A run of which a member dies, in shared memory: what a witness at failpoints has seen, and what the survivors report. */
+/* A run of which a member dies, in shared memory: progress seen by a witness at failpoints, and the reports of the survivors. */
 struct graph_death {
 	uint32_t victim, slot;			/* slot: of the victim's process */
 	/* by queue: requests that had ended with success, and requests that had begun, when an executor
 	 * last passed a failpoint */
 	_Atomic uint32_t ended[GRAPH_QUEUES], begun[GRAPH_QUEUES];
 	uint32_t before[GRAPH_QUEUES];		/* by queue: requests that had ended just before the victim's death */
-	/* by thread: index + 1 of the queue of which it executes a request; 0: none */
+	/* by thread: index + 1 of the queue of which the thread executes a request; 0: none */
 	_Atomic uint32_t runs[GRAPH_MEMBERS][GRAPH_THREADS];
 	struct {
 		uint32_t ok;			/* number of requests that have ended with success */
-		int status;			/* of the next request, which failed; IBV_WC_SUCCESS: it did not run */
+		int status;			/* of the next request, which failed; IBV_WC_SUCCESS: the next request did not
+						 * run */
 		uint32_t received;		/* number of messages */
 	} queue[GRAPH_QUEUES];			/* of the survivors' queues */
 };
 struct graph_tally {
 	uint64_t ok, independent;			/* requests of survivors */
-	/* queues of survivors: with a failed request; of these with IBV_WC_FATAL_ERR, since the dead member was
-	 * executing it; waiting */
+	/* queues of survivors: with a failed request; of these with IBV_WC_FATAL_ERR, since the dead member was executing the
+	 * request; waiting */
 	uint64_t failed, fatal, waiting;
-	uint64_t bytes, unknown;			/* bytes of survivors' memory whose value is known; unknown */
-	/* interrupted requests whose effect memory shows wholly, not at all, in part */
+	uint64_t bytes, unknown;			/* bytes of survivors' memory with a known value; unknown */
+	/* interrupted requests with an effect on memory that is whole, absent, partial */
 	uint64_t done, undone, partly;
 };
 /* Called at each failpoint that an executor of member `id` passes. */
@@ -178,10 +180,10 @@ void graph_death_witness(struct graph_death *d, const struct graph *g, const str
 			 const char *name, const struct shca_qp *qp);
 /* Called before the victim is killed. */
 void graph_death_before(struct graph_death *d);
-/* Each survivor calls it when all survivors have posted. Returns when no request can go on and the victim is reaped; the state
+/* Called by each survivor when all survivors have posted. Returns when no request can go on and the victim is reaped; the state
  * of this member's queues is in `queue` then. quiet: waits without calls of the library. Fails after `seconds`. */
 void graph_death_settle(const struct graph_member *m, struct graph_death *d, bool quiet, double seconds);
-/* Each survivor calls it behind graph_death_settle: checks the states of the queues and this member's memory. */
+/* Called by each survivor behind graph_death_settle: checks the states of the queues and this member's memory. */
 void graph_death_check(const struct graph_member *m, const struct graph_death *d, struct graph_tally *t);
 
 #endif

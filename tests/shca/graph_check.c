@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reference interpreter: carries a graph out in a random order of the orders that WAITs, ENABLEs and receives allow, and
- * nothing else. That all requests run, and that memory is what the graph says, shows that the graph is what it is meant to be:
- * its outcome is determined.
+ * nothing else. If all requests run, and the memory is as the graph predicts, the outcome of the graph is determined, as
+ * intended.
  */
 #include <stdlib.h>
 

@@ -3,31 +3,33 @@
  * Random graphs of requests, of which one member dies: the state that the survivors must be in.
  *
  * Evidence. The completions of a survivor's queue tell which requests ended with success: the first ones. For the dead member's
- * queues, the executor of each notes at failpoints how far it is. So at most one request of each queue may have been interrupted.
+ * queues, the executor of each notes at failpoints how many requests have begun and ended. So at most one request of each queue
+ * may have been interrupted.
  *
  * End. No queue can go on any more (graph_death_settle). Each queue of a survivor is unlocked, and
- *   - all of its requests have ended, or
+ *   - all requests of the queue have ended, or
  *   - the queue has failed: all requests and all of its receives have completed; or
- *   - its next request rightly waits: the request is not enabled, its completions have not come, or there is no receive for it.
- * A queue whose peer has died is marked so, its receives are completed, IBV_EVENT_QP_FATAL is raised, and its next request does
- * not need the dead member. (If the peer was dead before the two were connected, the first send finds that out.) The dead
+ *   - its next request rightly waits: the request is not enabled, its completions have not come, or there is no receive for the
+ *     message.
+ * The queue of a dead peer has `peer_dead` set, the receives are completed, IBV_EVENT_QP_FATAL is raised, and the next request
+ * does not need the dead member. (If the peer was dead before the two were connected, the first send finds that out.) The dead
  * member's slot is free, the member owns no memory, and holds no lock.
  *
- * Failures. A queue to the dead member may fail: its first failed request has IBV_WC_RETRY_EXC_ERR. A queue that a thread of
- * the dead member executed may fail with IBV_WC_FATAL_ERR (whether its request happened is unknown); then the peer of that
- * queue fails, too, with IBV_WC_RETRY_EXC_ERR, if its request needs that queue. No other queue may fail: a request whose
- * predecessors have all ended has run.
+ * Failures. A queue to the dead member may fail: the first failed request has IBV_WC_RETRY_EXC_ERR. A queue that a thread of the
+ * dead member executed may fail with IBV_WC_FATAL_ERR (whether the request happened is unknown); then the peer of that queue
+ * fails, too, with IBV_WC_RETRY_EXC_ERR, if the peer's request needs that queue. No other queue may fail: a request has run if
+ * all of its predecessors have ended.
  *
- * Effects. Completions in error count for WAITs as any others do (docs/verbs_exp.md): a WAIT for a failed queue is met too
+ * Effects. Completions in error count for WAITs as successful ones do (docs/verbs_exp.md): a WAIT for a failed queue is met too
  * early, and the requests that are enabled behind that WAIT may run too early, though their predecessors end later. A request is
- * *in order* if all of its predecessors had ended before the death was known, or have ended in queues that were not enabled too
- * early, and if neither its own queue nor the receives of its peer were enabled too early before it ran. Then:
- *   - A request in order whose operands no request out of order may have changed has done exactly what the graph says, and once,
- *     whichever process executed the request.
- *   - An interrupted request has changed nothing but its target: an atomic, of any size, all of the target or nothing; any other
- *     request, each byte of the target or not. (An RDMA WRITE with immediate that waits for a receive for
- *     ever counts as interrupted.)
- *   - A request that commutes with all others that have touched its target has been done exactly once, in order or not.
+ * *in order* if all predecessors had ended before the death was known, or have ended in queues that were not enabled too early,
+ * and if neither the request's own queue nor the receives of the peer were enabled too early before the request ran. Then:
+ *   - A request in order, with operands that no request out of order may have changed, has had exactly the effect that the graph
+ *     states, and once, whichever process executed the request.
+ *   - An interrupted request has changed nothing but the target: an atomic, of any size, all of the target or nothing; any other
+ *     request, each byte of the target or not. (An RDMA WRITE with immediate that waits for a receive for ever counts as
+ *     interrupted.)
+ *   - A request that commutes with all requests that have touched the same target has been done exactly once, in order or not.
  *   - Bytes that requests out of order may overwrite are unknown. All other bytes are as before.
  *   - Counters (graph.stamps) have counted each request exactly once.
  */
@@ -113,7 +115,7 @@ static uint64_t receives_completed(const struct graph_member *m, const struct sh
 	return shca_cq_count(shca_thread_get(m->r->m), shca_at(m->r->m->base, sh->rcq));
 }
 
-/* Returns whether a queue rightly waits. Must: its next request needs a survivor, or no other member. */
+/* Returns whether a queue is right to wait at its next request. Must: that request needs a survivor, or no other member. */
 static bool waits(const struct graph_member *m, uint32_t queue, const struct shca_qp *sh, uint64_t head)
 {
 	const struct graph_queue *q = &m->g->q[queue], *p = &m->g->q[q->peer];
@@ -133,7 +135,8 @@ static bool waits(const struct graph_member *m, uint32_t queue, const struct shc
 	return !atomic_load(&to->fail) && receives_completed(m, to) == may;
 }
 
-/* Returns NULL if the queue has come to its end, else a text that says why not. Adds all that changes to *state. */
+/* Returns NULL if the queue has reached its end (head of the file), else the reason why not. Adds every value that changes while
+ * the queue runs to *state. */
 static const char *unsettled(const struct graph_member *m, const struct graph_death *d, uint32_t queue, uint64_t *state)
 {
 	const struct graph_queue *q = &m->g->q[queue];
@@ -207,9 +210,9 @@ static bool settled(const struct graph_member *m, const struct graph_death *d, u
 	return all && same;
 }
 
-/* What is known of a queue from its completions so far. */
+/* Progress of a queue that its completions so far prove. */
 struct reading {
-	uint32_t next, received;	/* request; receives that got a message */
+	uint32_t next, received;	/* the request to complete next; receives that got a message */
 	bool taken[GRAPH_OPS];
 };
 
@@ -303,7 +306,7 @@ void graph_death_settle(const struct graph_member *m, struct graph_death *d, boo
 	free(x);
 }
 
-/* ---- what has run ------------------------------------------------------------------------------------------------------- */
+/* ---- effects of the requests that ran ----------------------------------------------------------------------------------- */
 
 /* How a request touches memory that is compared. */
 enum touch { READS = 1, WRITES = 2, ADDS = 4, SETS = 8 };
@@ -336,7 +339,7 @@ static uint32_t parts_of(const struct graph *g, uint32_t queue, uint32_t req, st
 		p[n++] = (struct part){r->op == GRAPH_MCAS ? SETS : ADDS, theirs, r->remote};
 		return n;
 	}
-	/* an atomic reads its target, too: the result of a comparison depends on it */
+	/* an atomic reads the target, too: the result of a comparison depends on those bytes */
 	if (is_atomic(r))
 		p[n++] = (struct part){READS, theirs, r->remote};
 	p[n++] = (struct part){r->op == GRAPH_READ ? READS : WRITES, theirs, r->remote};
@@ -350,11 +353,11 @@ enum fate { NOT_RUN, INTERRUPTED, RAN };
 struct paper {
 	const struct graph *g;
 	const struct graph_death *d;
-	struct graph_image image, other;	/* other: with what was interrupted */
+	struct graph_image image, other;	/* other: with the effects of interrupted requests */
 	uint8_t touched[GRAPH_MEMBERS][GRAPH_MEM];	/* enum touch */
 	uint8_t unknown[GRAPH_MEMBERS][GRAPH_MEM];
 	uint8_t open[GRAPH_MEMBERS][GRAPH_MEM];	/* by a request that was interrupted */
-	uint32_t ok[GRAPH_QUEUES], known[GRAPH_QUEUES];	/* ended with success; on which others may rely */
+	uint32_t ok[GRAPH_QUEUES], known[GRAPH_QUEUES];	/* ended with success; ended in order: other queues may rely on these */
 	bool early[GRAPH_QUEUES];			/* enabled by a request out of order */
 };
 
@@ -368,7 +371,8 @@ static enum fate fate_of(const struct paper *x, uint32_t queue, uint32_t req)
 	return stopped && req == x->ok[queue] && atomic_load(&x->d->begun[queue]) > req ? INTERRUPTED : NOT_RUN;
 }
 
-/* Another queue that it must come behind, and that was not so far; GRAPH_QUEUES: none. Its own has brought it here. */
+/* Returns a queue with a predecessor of the request that had not ended in order; `queue` if that queue was enabled too early;
+ * GRAPH_QUEUES if the request is in order. Predecessors in the request's own queue have ended: a queue runs in order. */
 static uint32_t out_of_order(const struct paper *x, uint32_t queue, uint32_t req)
 {
 	uint32_t o = 0;
@@ -380,7 +384,7 @@ static uint32_t out_of_order(const struct paper *x, uint32_t queue, uint32_t req
 	return o < x->g->queues ? o : GRAPH_QUEUES;
 }
 
-/* Whether any byte of a part is marked so; or marks it. */
+/* Returns whether any byte of a part has one of these bits. */
 static bool any(const uint8_t (*mark)[GRAPH_MEM], const struct part *p, uint8_t bits)
 {
 	for (uint32_t i = p->seg.off; i < p->seg.off + p->seg.len && i < GRAPH_MEM; i++)
@@ -400,8 +404,8 @@ static bool mark(uint8_t (*mark)[GRAPH_MEM], const struct part *p, uint8_t bits)
 	return new;
 }
 
-/* ENABLEs out of order: from then on their queue's requests, or the messages for its receives, may come
- * too early. true: more is. */
+/* Finds ENABLEs that ran out of order: the requests of the enabled send queue, or the messages for the enabled receives, may have
+ * come too early. Returns true if a queue was added. */
 static bool enable_early(struct paper *x)
 {
 	bool more = false;
@@ -438,7 +442,7 @@ static bool spread(struct paper *x, uint32_t queue, uint32_t req)
 	return more;
 }
 
-/* Computes the target as an interrupted request would have left it. */
+/* Computes the target as the interrupted request leaves it if all of the request has happened. */
 static void imagine(struct paper *x, uint32_t queue, uint32_t req)
 {
 	struct part p[MOST_PARTS];
@@ -492,7 +496,7 @@ static void make_paper(struct paper *x, const struct graph_member *m, const stru
 	}
 }
 
-/* ---- what must be ------------------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------------------------- */
 
 static bool is_message(const struct graph_req *r)
 {
@@ -521,7 +525,7 @@ static void check_failure(const struct graph_member *m, const struct graph_death
 		      ibv_wc_status_str((enum ibv_wc_status)status), d->victim);
 }
 
-/* Whether all that a request must come behind is of survivors and among them, and of queues that have not failed. */
+/* Returns whether all predecessors of a request are in queues between survivors that have not failed. */
 static bool independent(const struct paper *x, uint32_t queue, uint32_t req)
 {
 	for (uint32_t o = 0; o < x->g->queues; o++)
@@ -644,7 +648,7 @@ static void check_commuting(const struct graph_member *m, struct paper *x)
 				right = byte_of(m, b) == (uint8_t)try->mem[m->id][b];
 		}
 	}
-	/* what they have come to is known now; or it is compared with what it cannot be */
+	/* the image takes over the subset that fits; if none fits, check_memory compares with an image that differs, and fails */
 	if (right)
 		x->image = *try;
 	free(try);

@@ -16,18 +16,18 @@ struct access {
 	uint32_t member;
 	struct graph_seg seg;
 };
-/* A request that is being made, and its accesses. */
+/* A request under construction, with the accesses of that request. */
 struct idea {
 	struct graph_req req;
 	struct access a[MOST_ACCESSES];
 	uint32_t n;
-	bool overlaps;			/* the request may overwrite its own operands */
+	bool overlaps;			/* the request may overwrite the request's own operands */
 };
 
 struct graph_maker {
 	struct graph *g;
 	uint64_t rng;
-	/* by mode, member, granule, queue: the last request of the queue that touched it, plus one */
+	/* by mode, member, granule, queue: the last request of the queue that touched the granule, plus one */
 	uint16_t last[MODES][GRAPH_MEMBERS][GRANULES][GRAPH_QUEUES];
 	uint16_t ended[GRAPH_QUEUES][GRAPH_OPS][GRAPH_QUEUES];
 	struct graph_atomic *atomics;
@@ -40,7 +40,7 @@ static uint32_t below(struct graph_maker *k, uint32_t n)
 	return rig_below(&k->rng, n);
 }
 
-/* ---- what requests do --------------------------------------------------------------------------------------------- */
+/* ---- effects of requests ----------------------------------------------------------------------------------------- */
 
 static uint32_t peer_member(const struct graph *g, uint32_t q)
 {
@@ -166,8 +166,8 @@ static bool can_run(const struct graph_queue *q)
 	return q->n < GRAPH_OPS && (!q->managed_send || q->n < q->enabled);
 }
 
-/* Returns the next request of a queue; NULL: there is no room. Must: the clocks of the requests that it must follow are
- * joined to the queue's clock. */
+/* Returns the next request of a queue; NULL: there is no room. Must: the queue's clock is joined with the clocks of all requests
+ * that the new request must follow. */
 static struct graph_req *append(struct graph_maker *k, uint32_t qi, const struct graph_req *r)
 {
 	struct graph *g = k->g;
@@ -200,8 +200,8 @@ static uint32_t some_queue(struct graph_maker *k, uint32_t member, uint32_t but)
 	return GRAPH_QUEUES;
 }
 
-/* Whether an ENABLE in queue `by` comes behind the last ENABLE of the same target. Must be so: if the later one ran first, it
- * would enable the earlier one's requests too early. */
+/* Whether an ENABLE in queue `by` comes behind the last ENABLE of the same target. An invariant: if the later ENABLE ran first,
+ * the requests of the earlier one would be enabled too early. */
 static bool behind_enabler(const struct graph_maker *k, const struct graph_enabler *e, uint32_t by)
 {
 	return k->g->q[by].clock[e->queue] >= e->requests;
@@ -263,15 +263,16 @@ static struct graph_req *append_message(struct graph_maker *k, uint32_t qi, cons
 	return there;
 }
 
-/* Appends a WAIT to queue `to` for the completions that queue `of` has caused so far, the last one by its request `req`. */
+/* Appends a WAIT to queue `to` for the completions that queue `of` has caused so far, the last one by request `req` of that
+ * queue. */
 static bool append_wait(struct graph_maker *k, uint32_t to, uint32_t cq, uint64_t index, uint32_t of, uint32_t req)
 {
 	struct graph_req r = {.op = GRAPH_WAIT, .cq = cq, .index = index, .signaled = below(k, 6) == 0};
 
 	if (!can_run(&k->g->q[to]) && !make_enabled(k, to))
 		return false;
-	/* the requests behind the WAIT follow the request that it waits for. Joined only here, since without
-	 * the WAIT they do not */
+	/* the requests behind the WAIT follow the request for which the WAIT waits. Joined only here, since without the WAIT they
+	 * do not */
 	join(k->g->q[to].clock, k->ended[of][req]);
 	return append(k, to, &r) != NULL;
 }
@@ -285,8 +286,8 @@ static bool tell(struct graph_maker *k, uint32_t from)
 	struct graph_seg into = {0, 0};
 	uint32_t missing;
 
-	/* with stamps, each message that changes memory is followed by an increment; this message must be the
-	 * last, so it changes none */
+	/* with stamps, each message that changes memory is followed by an increment; this message must be the last, so this one
+	 * changes no memory */
 	for (uint32_t tries = 0; tries < 4 && !into.len && !k->g->stamps; tries++) {
 		struct access a = {WRITES, peer_member(k->g, from), {1024 + below(k, GRANULES - 64) * GRANULE, 16}};
 		if (permitted(k, from, &a, &missing))
@@ -348,7 +349,7 @@ static bool order(struct graph_maker *k, uint32_t from, uint32_t to)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------------ */
 
-/* *missing: a queue whose access is not ordered before this one. */
+/* *missing: a queue with an access that is not ordered before this one. */
 static bool permitted(const struct graph_maker *k, uint32_t qi, const struct access *a, uint32_t *missing)
 {
 	const uint16_t *clock = k->g->q[qi].clock;
@@ -393,7 +394,7 @@ static void touched(struct graph_maker *k, uint32_t qi, const struct idea *d)
 	}
 }
 
-/* Accesses to scratch memory need no order: its bytes are not compared. */
+/* Accesses to scratch memory need no order: these bytes are not compared. */
 static bool add_access(struct idea *d, enum mode mode, uint32_t member, struct graph_seg seg)
 {
 	for (uint32_t i = 0; i < d->n; i++) {
@@ -472,7 +473,7 @@ static bool think_copy(struct graph_maker *k, uint32_t qi, struct idea *d)
 	if (below(k, 2)) {
 		think_calc(k, d);
 		unit = 16;
-		/* an RDMA WRITE may land on its own operands */
+		/* an RDMA WRITE may land on the operands of the same request */
 		d->overlaps = r->op == GRAPH_WRITE || r->op == GRAPH_WRITE_IMM;
 	}
 	if (r->calc && r->form.vector)
@@ -586,7 +587,7 @@ static void data_request(struct graph_maker *k, uint32_t qi)
 	}
 	if (!ok || !all_permitted(k, qi, &d))
 		return;
-	/* its ENABLE may add to the order, never take from it */
+	/* the ENABLE of a request may add to the order, never take from the order */
 	struct graph_seg into = d.req.op == GRAPH_SEND ? d.req.remote : (struct graph_seg){0, 0};
 	if (message ? !append_message(k, qi, &d.req, into) : !append(k, qi, &d.req))
 		return;
@@ -609,7 +610,7 @@ static void count(struct graph_maker *k, struct graph_req **r, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		r[i]->count = (int32_t)(r[i]->index - base);
 		most = r[i]->index > most ? r[i]->index : most;
-		/* the request may be the last of its group if no later one has a smaller index */
+		/* the request may be the last of the group if no later one has a smaller index */
 		r[i]->last = most < least[i + 1] && below(k, 3);
 		if (r[i]->last)
 			base = most;
@@ -709,7 +710,7 @@ struct graph *graph_make(uint64_t seed, uint32_t members, bool stamps)
 			struct graph_queue *q = &g->q[g->queues];
 			q->member = m;
 			q->ended = k->ended[g->queues++];
-			/* each member has a queue whose requests need no ENABLE */
+			/* each member has a queue that needs no ENABLE */
 			q->managed_send = i && below(k, 2);
 			q->managed_recv = below(k, 3) == 0;
 		}

@@ -29,7 +29,7 @@ static size_t bytes_of(int half)
 	return half ? GRAPH_ALL - GRAPH_HALF : GRAPH_HALF;
 }
 
-/* Nobody has been asked to write there. */
+/* Checks that no request has written into the margins. */
 static void check_margins(const struct graph_member *m)
 {
 	for (int i = 0; i < 2; i++)
@@ -100,7 +100,7 @@ void graph_member_make(struct graph_member *m)
 bool graph_member_connect(struct graph_member *m)
 {
 	for (uint32_t i = 0; i < m->g->queues; i++) {
-		/* a timeout: who sends to a queue that has failed, its process alive, would wait for ever */
+		/* a timeout: a requester would wait for ever for a queue that has failed while the process lives */
 		struct rig_path path = {.dest_qpn = m->board->qpn[m->g->q[i].peer], .timeout = 10, .retry_cnt = 7, .rnr_retry = 7,
 					.min_rnr_timer = 1};
 		if (m->qp[i] && rig_try_connect(m->qp[i], &path))
@@ -280,9 +280,9 @@ void graph_member_post(struct graph_member *m, uint32_t list)
 	free(p);
 }
 
-/* ---- what it came to ------------------------------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------------------------------- */
 
-/* What a call has left over is found by whoever polls next; its owner's timers may be stopped. */
+/* Polls all CQs: a poll executes queues that are left over, since the timers of their owner may be stopped. */
 void graph_poll(const struct graph_member *m)
 {
 	struct ibv_wc wc;
@@ -300,7 +300,7 @@ void graph_await_all(const struct graph_member *m, double seconds)
 	for (uint32_t i = 0; i < g->queues; i++) {
 		struct shca_qp *sh = shca_number_get(m->r->m, m->board->qpn[i], SHCA_KIND_QP);
 		CHECK(sh);
-		/* the lock's release is what publishes what its last request did */
+		/* the release of the lock publishes the effects of the last request */
 		while (atomic_load(&sh->head) < g->q[i].n || atomic_load(&sh->lock) & 7) {
 			uint64_t head = atomic_load(&sh->head);
 			if (atomic_load(&sh->fail) || monotonic_ns() > end)

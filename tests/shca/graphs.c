@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random graphs of requests whose outcome is determined (graph.h) among real processes, one graph after the other, in four ways:
+ * Random graphs of requests with a determined outcome (graph.h) among real processes, one graph after the other, in four ways:
  *
  *  PLAIN    all members post at once
  *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds all requests completed meanwhile
  *  PAUSED   members are stopped at random points, for a while
- *  KILLED   one member is killed: before, while or after it posts, at a random time or at a failpoint of the engine that an
- *           executor has passed before. graph_death.c checks what must hold then
+ *  KILLED   one member is killed: before, while or after posting, at a random time or at a failpoint of the engine that an
+ *           executor has passed before. graph_death.c checks the state after that
  *
  *     graphs [-n MEMBERS] [-s SEED] [-t SECONDS] [-r REQUESTS] [-w WAY]
  */
@@ -37,8 +37,8 @@ static struct board {
 	enum way way;
 	uint32_t last;				/* STOPPED: the member that posts last */
 	_Atomic uint32_t turn;			/* round * STAGES + stage that all members are in */
-	_Atomic uint32_t done[GRAPH_MEMBERS];	/* by member: the last turn that it has completed */
-	_Atomic uint32_t go;			/* STOPPED: all other members are stopped; the last one clears it if one is
+	_Atomic uint32_t done[GRAPH_MEMBERS];	/* by member: the last turn that the member has completed */
+	_Atomic uint32_t go;			/* STOPPED: all other members are stopped; the last one clears this flag if one is
 						 * stopped inside the engine */
 	struct graph_board g;
 	/* KILLED */
@@ -50,14 +50,14 @@ static struct board {
 						 * stage before */
 	const char *at;				/* the failpoint; NULL: any */
 	_Atomic uint32_t passes;		/* how many times the victim passes the failpoint first */
-	uint32_t nap_us;			/* the victim sleeps there before it dies, so that other threads may
-						 * come there, too */
+	uint32_t nap_us;			/* the victim sleeps there before dying, so that other threads may come there,
+						 * too */
 	const char *_Atomic points[POINTS];	/* failpoints that were passed; the strings' addresses are equal in all these
 						 * processes, which were forked */
 } *bd;
 static uint64_t rng;
 static pid_t pid_of[GRAPH_MEMBERS];
-static struct graph_member *_Atomic self;	/* this process's member, while it takes part in a graph of which a member dies */
+static struct graph_member *_Atomic self;	/* this process's member, during a graph of which a member dies */
 
 static void nap(uint32_t us)
 {
@@ -135,7 +135,7 @@ static void post(struct graph_member *m)
 {
 	bool last = bd->way == STOPPED && bd->last == m->id;
 
-	/* the others stop when they have posted: all but one */
+	/* all members but the last stop after posting */
 	do {
 		while (last && !atomic_load(&bd->go))
 			sched_yield();
@@ -271,7 +271,7 @@ static void await_stopped(void)
 	}
 }
 
-/* KILLED: chooses the victim and its point. Member 0, which has the counters, survives. */
+/* KILLED: chooses the victim and the failpoint. Member 0, which has the counters, survives. */
 static void arm(void)
 {
 	uint32_t n = 0;
@@ -300,7 +300,7 @@ static void kill_victim(void)
 			nap(rig_below(&rng, 5000));
 		}
 	}
-	/* the victim may not pass its point: then it is killed a while after all members have posted */
+	/* the victim may not pass the failpoint: then the victim is killed a while after all members have posted */
 	while (pid_of[victim] && atomic_load(&bd->armed)) {
 		bool all = true;
 		for (uint32_t i = 0; i < bd->members; i++)

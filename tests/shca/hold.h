@@ -94,7 +94,7 @@ static inline void connect_both(struct ibv_qp *p, struct ibv_qp *q)
 	}
 }
 
-/* A thread of `by` kicks a queue of any process and executes what it may. */
+/* A thread of `by` kicks a queue of any process and executes the queue as far as possible. */
 static inline void run_queue(const struct rig *by, struct ibv_qp *qp)
 {
 	struct shca_thread *thr = shca_thread_get(by->m);

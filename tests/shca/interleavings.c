@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cases that random traffic rarely reaches. Most of them make two threads meet at one instruction: a thread arrives at a
- * failpoint, and before it goes on, the other half of the case runs there (meet). Others look at the state behind the end of an
- * object or a process. Each case runs in a process of its own.
+ * failpoint, and before it goes on, the other half of the case runs there (meet). Further cases check the state after the end of
+ * an object or a process. Each case runs in a separate process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static void meet(const char *at, void (*action)(void))
 	meeting.at = at;
 }
 
-/* ---- the stage: one member, whose queues are connected with each other --------------------------------------------- */
+/* ---- the stage: one member with queues that are connected with each other ------------------------------------------ */
 
 static struct rig r;
 static struct ibv_cq *cq, *counted;	/* cq: of all queues; counted: of u's receives */
@@ -216,7 +216,7 @@ static void wait_kick(void)
 	CHECK(meeting.met);
 }
 
-/* A producer whose completion is visible is held before it kicks the waiting queue: the producer of the next completion looks up
+/* A producer with a visible completion is held before the kick of the waiting queue: the producer of the next completion looks up
  * the table of WAITs, too. */
 static void wait_stopped(void)
 {
@@ -233,7 +233,8 @@ static void wait_stopped(void)
 
 static struct ibv_qp *busy;
 
-/* Posts WAITs whose count is reached already: the table of WAITs changes several times, and both of its copies are written. */
+/* Posts WAITs for counts that are reached already: the table of WAITs changes several times, and both copies of the table are
+ * written. */
 static void many_waits(void)
 {
 	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = counted, .cq_count = 1}}, *bad;
@@ -286,7 +287,7 @@ static void wait_changed(void)
 		FAIL("of two queues that wait for a completion %d run", n);
 }
 
-/* A WAIT that has run does not count as a user of its CQ. */
+/* A WAIT that has run does not count as a user of the CQ. */
 static void waits_run(void)
 {
 	set_up();
@@ -324,7 +325,7 @@ static void wait_release(void)
 	wait_and_completion("release");
 }
 
-/* Deregistering a region waits for another process that reads it. */
+/* Deregistering a region waits for another process that reads the region. */
 static struct rig owner;
 static struct ibv_mr *target;
 static _Atomic bool taken_away;
@@ -377,7 +378,7 @@ static void region_goes(void)
 	CHECK(meeting.met && completion(1) == IBV_WC_SUCCESS && !pthread_join(taker, NULL));
 }
 
-/* ---- what is left ---------------------------------------------------------------------------------------------------- */
+/* ---- state behind the end of an object ------------------------------------------------------------------------------ */
 
 static void reset(struct ibv_qp *qp)
 {
@@ -386,7 +387,7 @@ static void reset(struct ibv_qp *qp)
 	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
 }
 
-/* A queue is reset while a thread enables receives of it: the reset waits until that thread has left the queue. */
+/* A queue is reset while a thread enables receives of that queue: the reset waits until that thread has left the queue. */
 static _Atomic bool was_reset;
 
 static void *enables(void *arg)
@@ -455,8 +456,8 @@ static void first_gets_a_receive(void)
 	receive_of(first_srq);
 }
 
-/* A queue whose message gets its receive while the queue is entered into an SRQ's list of stalled queues stays on that list.
- * When its next message stalls at another SRQ, the queue must move to that SRQ's list. */
+/* A queue stays on an SRQ's list of stalled queues if the stalled message gets a receive while the queue is entered into the
+ * list. When the next message of the queue stalls at another SRQ, the queue must move to that SRQ's list. */
 static void stalls_elsewhere(void)
 {
 	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -527,8 +528,8 @@ static void writer_comes(void)
 	naps(20);
 }
 
-/* A second thread posts a write, finds the queue idle, and has to wait for its lock. Meanwhile a SEND stalls on the queue: the
- * write must not overtake the SEND. */
+/* A second thread posts a write, finds the queue idle, and has to wait for the queue's lock. Meanwhile a SEND stalls on the
+ * queue: the write must not overtake the SEND. */
 static void shared_queue(void)
 {
 	struct ibv_send_wr send = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
@@ -582,7 +583,7 @@ static void sends_to_the_dead(void)
 	datagram_to(dead_u->qp_num);
 }
 
-/* The queues of a process that is being reaped respond to no request, although its memory can still be read. */
+/* The queues of a process that is being reaped respond to no request, although the memory of the process can still be read. */
 static void dead_answer_nobody(void)
 {
 	struct ibv_recv_wr wr = {.num_sge = 1}, *bad;
@@ -634,7 +635,7 @@ static void is_killed(pid_t pid)
 	CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
 }
 
-/* A member without queues: it has no helper thread, so it does not look for deaths. */
+/* A member without queues: without a helper thread, the member does not look for deaths. */
 static void stays(void)
 {
 	struct rig m;
@@ -698,7 +699,7 @@ static void has_slot_1(void)
 	rig_leave(&m);
 }
 
-/* The slot of a process that died while it joined goes to the next process that joins. */
+/* The slot of a process that died while joining goes to the next process that joins. */
 static void half_joined(void)
 {
 	int status;
@@ -742,7 +743,7 @@ static void sees_the_death(void)
 	rig_leave(&m);
 }
 
-/* A forked child does not count as its parent: the parent's death is seen. */
+/* A forked child does not count as the parent: the parent's death is seen. */
 static void parent_dies(void)
 {
 	pid_t a = rig_child(sees_the_death), b = rig_child(dies_and_leaves_a_child);
@@ -756,7 +757,7 @@ static void parent_dies(void)
 
 enum { HALF = 4096 };
 
-/* The owner of a region whose second half is unmapped. */
+/* The owner of a region with an unmapped second half. */
 static void has_half(void)
 {
 	struct rig m;
@@ -817,8 +818,8 @@ static void takes_event(void)
 	shca_ack_async_event(&ev);
 }
 
-/* An event of a queue can be got and acknowledged while ibv_modify_qp of that queue waits, which may take long: it waits
- * for a stopped process. */
+/* An event of a queue can be got and acknowledged while ibv_modify_qp of that queue waits for a stopped process, which may take
+ * long. */
 static void event_of_modified(void)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
@@ -879,7 +880,7 @@ static const struct rig_case cases[] = {
 	{"half-there", half_there}, {"event-of-modified", event_of_modified}, {"signals", signals},
 };
 
-/* Each case has a fabric and shared memory of its own. */
+/* Each case has a separate fabric and shared memory. */
 static void begins(const struct rig_case *c)
 {
 	memset(st, 0, sizeof(*st));

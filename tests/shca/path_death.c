@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A third party dies at every step of a path migration, or of arming, which it carries out for the two ends of a connection.
+ * A third party dies at every step of a path migration, or of arming, which the third party carries out for the two ends of a
+ * connection.
  *
  *     A    owns the queue T, which is connected to A's queue R by port 2; T holds a WAIT, then a SEND
- *     X    sends, by port 1, the message that the WAIT waits for, so that it runs T, and dies there
+ *     X    sends, by port 1, the message for which the WAIT waits, so that X runs T, and dies there
  *
- * A finishes what X has left: the message comes once, both ends have migrated and have their event, or both are ARMED.
+ * A completes the work that X has left: the message comes once, both ends have migrated and have their event, or both are ARMED.
  *
  *     path_death [-v]
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel finds another's memory by a pid, and a pid is used again: B dies and is waited for, and a process C that has
- * nothing to do with the fabric gets B's pid and maps memory at the address where B had it. Nothing that A sends to B may reach
- * C, and what A sends reliably must fail.
+ * The kernel finds the memory of another process by a pid, and pids are reused: B dies and is waited for, and a process C outside
+ * of the fabric gets B's pid and maps memory at the address of B's memory. No data that A sends to B may reach C, and A's
+ * reliable requests must fail.
  *
- * In each case A has looked at everything and is about to copy when it happens, or posts when all of it has happened. The pids
- * are those of a PID namespace of the test's own, where the next one can be chosen.
+ * In each case A has made all checks and is about to copy when B dies, or posts after C has B's pid. The pids are those of a PID
+ * namespace of the test, where the next pid can be chosen.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -118,7 +118,7 @@ static void role_a(const struct request *q)
 			FAIL("the request never ends");
 	if (st->hold && !atomic_load(&st->held))
 		FAIL("the point \"%s\" was not reached", st->point);
-	/* nobody promises that a datagram arrives */
+	/* a datagram need not arrive */
 	if (!q->datagram && wc.status == IBV_WC_SUCCESS)
 		FAIL("a request to a process that is dead ended with success");
 	if (q->op == IBV_WR_RDMA_READ && buf[0] != 'A')
@@ -153,7 +153,7 @@ static void role_b(void)
 		pause();
 }
 
-/* The stranger: what it has in that place stays as it is. */
+/* Process C: the memory at that address must stay unchanged. */
 static void role_c(void)
 {
 	char *p = mmap(PLACE, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -242,7 +242,7 @@ static int first(void)
 {
 	int failed = 0;
 
-	/* what names processes by their pids means those of this namespace */
+	/* /proc must show the pids of this namespace */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("proc", "/proc", "proc", 0, NULL)) {
 		printf("SKIP: cannot mount /proc for a PID namespace: %s\n", strerror(errno));
 		return SKIPPED;

@@ -166,7 +166,7 @@ static void one_of_many(uint32_t me)
 	rig_leave(&r);
 }
 
-/* A process is connected with more processes than it may have descriptors: all respond, and their deaths are noticed. */
+/* A process is connected with more processes than its limit of descriptors: all respond, and their deaths are noticed. */
 static void few_descriptors(void)
 {
 	struct rlimit few = {64, 64};
@@ -208,7 +208,7 @@ static void few_descriptors(void)
 
 /* ---- no room ---------------------------------------------------------------------------------------------------------- */
 
-/* A limit on file sizes, which applies to the fabric's memory: growing it is refused, and existing objects go on. */
+/* A limit on file sizes, which applies to the fabric's memory: growing that memory is refused, and existing objects go on. */
 static void small_files(void)
 {
 	struct rlimit small = {1 << 20, 1 << 20};
@@ -302,8 +302,8 @@ static void send_datagram(struct rig *r, struct ibv_mr *mr)
 	CHECK(!shca_destroy_qp(ud) && !shca_destroy_ah(ah) && !shca_destroy_cq(cq));
 }
 
-/* A process with connected queues, datagrams and a task list is stopped outside of any call: requests to it complete, its task
- * list runs, and a process that leaves does not wait for it. */
+/* A process with connected queues, datagrams and a task list is stopped outside of any call: requests to that process complete,
+ * the task list runs, and a process that leaves does not wait for the stopped one. */
 static void stopped(void)
 {
 	pid_t pid = start(is_stopped, 0);
@@ -316,7 +316,7 @@ static void stopped(void)
 	struct ibv_cq *cq = rig_cq(&r, 8, NULL);
 	struct ibv_qp *qp = rig_meet(&r, cq, &st->at[0], 0, 2);
 	rig_await(&st->ready, 1);
-	/* the process naps between two looks at the shared state, so most likely it is in no call */
+	/* the process naps between two looks at the shared state, so most likely the process is in no call */
 	for (int i = 0; i < 20; i++)
 		rig_nap();
 	kill(pid, SIGSTOP);
@@ -347,7 +347,7 @@ struct worker {
 	uint64_t seed;
 };
 
-/* Makes a pair of queues on the common SRQ, sends one message by it, and destroys it. */
+/* Makes a pair of queues on the common SRQ, sends one message, and destroys the pair. */
 static void *makes_and_destroys(void *arg)
 {
 	struct worker *w = arg;
@@ -371,14 +371,14 @@ static void *makes_and_destroys(void *arg)
 		rig_rts(qb, &path);
 		request(qa, w->mr, IBV_WR_SEND);
 		if (rig_below(&w->seed, 8)) {
-			/* the SRQ has one entry: the other thread may have it, and frees it by a message */
+			/* the SRQ has one entry: the other thread may have that entry, and frees the entry by a message */
 			while (shca_post_srq_recv(w->srq, &rwr, &bad) == ENOMEM) {
 				struct ibv_wc wc;
 				if (shca_poll_cq(rcq, 1, &wc) > 0)
 					goto received;
 				rig_nap();
 			}
-			/* either thread's message may take the receive: this one's queue may still wait when it is destroyed */
+			/* either thread's message may take the receive: this thread's queue may still wait when destroyed */
 		}
 	received:
 		CHECK(!shca_destroy_qp(qa) && !shca_destroy_qp(qb));
@@ -410,8 +410,8 @@ static void room_for_one(void)
 	rig_leave(&r);
 }
 
-/* A queue is destroyed or reset while completions of its SRQ receives are not polled: in a CQ of their own,
- * or in that of its sends. */
+/* A queue is destroyed or reset while completions of its SRQ receives are not polled: in a separate CQ, or in the CQ of the
+ * queue's sends. */
 static void unpolled(void)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 1, .max_sge = 1}};
@@ -502,7 +502,7 @@ static void refused_wait(void)
 	rig_leave(&r);
 }
 
-/* A READ whose CALC is invalid fails, and its responder does not. */
+/* A READ with an invalid CALC fails, and the responder does not. */
 static void unsound_calc(void)
 {
 	struct ibv_qp_attr attr;
@@ -550,7 +550,7 @@ static const struct rig_case cases[] = {
 	{"refused-wait", refused_wait}, {"unsound-calc", unsound_calc},
 };
 
-/* Each case has a fabric and shared memory of its own. */
+/* Each case has a separate fabric and shared memory. */
 static void begins(const struct rig_case *c)
 {
 	memset(st, 0, sizeof(*st));

@@ -2,9 +2,9 @@
 /*
  * Messages in the mailbox of a process's proxy whose requester has died.
  *
- *     T  has the memory and the mailbox; its helper thread reaps X when the test lets it
- *     X  dies when its store is in the mailbox, before it has woken the proxy
- *     Y  reads other memory of T, so that the proxy looks at its mailbox; reaps X in the cases in which T does not
+ *     T  has the memory and the mailbox; T's helper thread reaps X at a moment that the test chooses
+ *     X  dies when the store is in the mailbox, before waking the proxy
+ *     Y  reads other memory of T, so that the proxy reads the mailbox; reaps X in the cases in which T does not
  */
 #include <errno.h>
 #include <signal.h>

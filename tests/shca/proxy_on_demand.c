@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process is asked for its proxy thread in the middle of a run, when the kernel begins to keep its private memory from
- * another, and is busy, stopped or dead at that moment. Each process posts to the next one; the devices of those whose helper
- * thread is to carry requests out are asynchronous (SHCA_BEHAVE).
+ * A process is asked to start its proxy thread in the middle of a run, when the kernel begins to forbid another process the
+ * access to private memory, and is busy, stopped or dead at that moment. Each process posts to the next one; devices are
+ * asynchronous (SHCA_BEHAVE) where the helper thread must execute the requests.
  */
 #include <errno.h>
 #include <signal.h>
@@ -80,7 +80,7 @@ static void make(struct rig *r)
 	plays = true;
 }
 
-/* The second half of the memory goes there; or 1 is added to its first word. */
+/* Writes the second half of the memory to the first half of `to`'s memory, or adds 1 to the first word there. */
 static void post(int to, enum ibv_wr_opcode opcode)
 {
 	bool adds = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -123,7 +123,7 @@ static void all_end(uint32_t n)
 
 /* ---- cases --------------------------------------------------------------------------------------------------------- */
 
-/* P has the lock of a word of Q's, and asks Q, whose helper thread waits for that lock. */
+/* P holds the lock of a word of Q's, and asks Q while Q's helper thread waits for that lock. */
 static void holds_lock(int me, struct rig *r)
 {
 	if (me == P) {
@@ -133,7 +133,7 @@ static void holds_lock(int me, struct rig *r)
 	} else if (me == Q) {
 		rig_await(&st->asks, 1);
 		post(Q, IBV_WR_ATOMIC_FETCH_AND_ADD);
-		/* it is about to take the lock, or waits for it */
+		/* the helper thread is about to take the lock, or waits for the lock */
 		rig_await(&st->locks, 1);
 		for (int i = 0; i < 40; i++)
 			rig_nap();
@@ -186,7 +186,7 @@ static void behind_a_stopped_one(int me, struct rig *r)
 	all_end(ROLES);
 }
 
-/* Q is stopped when it is asked, and goes on. */
+/* Q is stopped when P asks, and continued. */
 static void stopped(int me, struct rig *r)
 {
 	atomic_store(&st->go, 1);
@@ -204,7 +204,7 @@ static void stopped(int me, struct rig *r)
 	all_end(ROLES);
 }
 
-/* Q is stopped when it is asked, and dies. */
+/* Q is stopped when P asks, and dies. */
 static void dies(int me, struct rig *r)
 {
 	atomic_store(&st->go, 1);
@@ -229,7 +229,7 @@ static void act(void)
 {
 	struct rig r;
 
-	/* P's own thread carries its requests out where it waits in the middle of one */
+	/* P's own thread executes P's requests in the cases where P waits in the middle of one */
 	if (play == ask_each_other || (role == Q && play != dies) || (role == P && play != holds_lock))
 		setenv("SHCA_BEHAVE", "async", 1);
 	rig_join(&r, getenv("SHCA_FABRIC"));

@@ -136,13 +136,13 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 		atomic_fetch_add(&bd->foreign, foreign - w.foreign);
 		w.foreign = foreign;
 		atomic_fetch_add(&bd->w[id].beat, 1);
-		/* at times the worker makes no calls: its lists run all the same */
+		/* at times the worker makes no calls: the worker's lists run all the same */
 		if (rig_below(&w.rng, 200) == 0)
 			nap(rig_below(&w.rng, 3000));
 		else if (rig_below(&w.rng, 4) == 0)
 			sched_yield();
 	}
-	/* all workers stop: the first one that has stopped closes its queues, and the peers' queues fail */
+	/* all workers stop: the first one to stop closes its queues, and the peers' queues fail */
 	atomic_fetch_add(&bd->leaving, 1);
 	for (uint64_t limit = now() + 5000000000ull; atomic_load(&bd->leaving) < workers && now() < limit; nap(200))
 		poll_all(&w, true);
@@ -161,7 +161,7 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 	rig_leave(&w.r);
 }
 
-/* ---- the auditor: a member that talks to nobody, and looks what is left --------------------------------------------- */
+/* ---- the auditor: a member without connections that looks for remains -------------------------------------------- */
 
 static void audit(int tell, int hear)
 {
@@ -235,8 +235,8 @@ static pid_t start(uint32_t id, uint32_t gen, uint64_t seed)
 	_exit(0);
 }
 
-/* Waits, 30 s at most, until each kind of traffic has grown by its minimum since *before. Returns whether it
- * has; *before is updated. */
+/* Waits, 30 s at most, until each kind of traffic has grown by its minimum since *before. Returns whether all have; *before is
+ * updated. */
 static bool flows(uint64_t *before)
 {
 	for (uint64_t limit = now() + 30000000000ull;; nap(1000)) {
@@ -335,8 +335,8 @@ int main(int argc, char **argv)
 			kill(auditor, SIGKILL);
 			return 1;
 		}
-		/* the worker is stopped wherever it is; then it goes on, or is killed while stopped, or another one
-		 * is killed meanwhile */
+		/* the worker is stopped at any place; then the worker is continued, or killed while stopped, or another one is
+		 * killed meanwhile */
 		uint32_t way = rig_below(&rng, 6);
 		if (way < 3) {
 			kill(pid[way ? asleep : v], SIGSTOP);
@@ -353,7 +353,7 @@ int main(int argc, char **argv)
 			nap(rig_below(&rng, 20000));
 			kill(pid[asleep], SIGCONT);
 		}
-		/* its offers are void now */
+		/* the killed worker's offers are void */
 		for (uint32_t p = 0; p < workers; p++) {
 			atomic_store(&bd->w[v].to[p].ready, 0);
 			atomic_store(&bd->w[v].to[p].said, 0);

@@ -31,7 +31,7 @@ struct offer {
 	uint64_t cell, window;		/* targets for the peer: cells of two atomics, a window of writes */
 	uint64_t big;			/* target for the peer's large write */
 	uint32_t rkey, big_rkey;
-	/* written when two living workers close their queues: messages whose sending completed, per queue */
+	/* written when two living workers close their queues: completed sends, per queue */
 	_Atomic uint64_t said;		/* as `ready`; 0: not said */
 	uint32_t sent[2];
 };
@@ -40,7 +40,7 @@ struct board {
 	_Atomic uint32_t stop, kills, leaving, patience;
 	struct post {
 		_Atomic uint32_t gen;		/* generation of the present worker; 0: none */
-		_Atomic uint32_t killed;	/* its generation, before it is killed */
+		_Atomic uint32_t killed;	/* the worker's generation, until the kill */
 		_Atomic uint64_t beat;
 		struct offer to[MAXW];
 	} w[MAXW];
@@ -64,7 +64,7 @@ struct queue {
 	struct ibv_qp *qp;
 	struct tx tx[TX];
 	uint32_t slots;			/* of tx that are used */
-	uint32_t head, n, sent;		/* outstanding, first in first out; messages whose sending completed */
+	uint32_t head, n, sent;		/* outstanding, first in first out; completed sends */
 	uint32_t seq;			/* next message */
 	uint32_t expect;		/* next that arrives */
 	uint32_t posted;		/* receives outstanding */
@@ -123,7 +123,7 @@ void post_srq(struct worker *w, uint32_t i);
 /* Makes the queues for a peer's generation, and offers them. */
 void begin(struct worker *w, uint32_t p, uint32_t gen, uint32_t epoch);
 void try_connect(struct worker *w, struct conn *c);
-/* Returns whether the peer has given these queues up: it may tear down what this worker still uses. */
+/* Returns whether the peer has given these queues up: the peer may destroy queues that this worker still uses. */
 bool given_up(const struct worker *w, const struct conn *c);
 void send_ordinary(struct worker *w, struct conn *c);
 void send_big(struct worker *w, struct conn *c);

@@ -162,7 +162,7 @@ static struct tx *tx_new(struct queue *q, enum what what, uint32_t *slot)
 
 static uint32_t message(struct worker *w, char *buf, uint32_t seq, struct tx *x)
 {
-	/* mostly short: the test needs many messages, whose bytes are made and checked one by one */
+	/* mostly short: the test needs many messages, and each byte is made and checked */
 	x->len = HDR + rig_below(&w->rng, rig_below(&w->rng, 12) ? 100 : MSG - HDR);
 	x->seed = rig_rand(&w->rng);
 	struct header h = {.seq = seq, .len = x->len, .seed = x->seed};
@@ -471,8 +471,8 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 		q->posted--;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		/* The reason is in the other queue: a request of this worker whose executor was killed, perhaps after
-		 * the last look there. */
+		/* The reason is in the other queue: the executor of a request of this worker was killed there, perhaps after the
+		 * last poll of that queue. */
 		for (int look = 0; look < 1000 && !dead(c) && !given_up(w, c) && !closing && !q->broken; look++) {
 			drain(w, w->scq, send_done, closing);
 			sched_yield();

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant I7 after a death: survivors reap a process whose objects have been overwritten. A and B are virtual processes of a
- * fabric and survive; each round has a victim of its own. The victim makes every kind of object, leaves every kind of work
- * unfinished, and is killed; then some words of its memory get values that are impossible, or plausible and wrong. Then
- * A and B use these objects (they post to the victim's queues, execute one of them, post receives that its queues wait
- * for), and A reaps the victim.
+ * Invariant I7 after a death: survivors reap a process with overwritten objects. A and B are virtual processes of a fabric and
+ * survive; each round has a new victim. The victim makes every kind of object, leaves every kind of work unfinished, and is
+ * killed; then some words of the victim's memory get values that are impossible, or plausible and wrong. Then A and B use these
+ * objects (they post to the victim's queues, execute one of them, post receives for which those queues wait), and A reaps the
+ * victim.
  *
- * What must hold: no signal, no endless loop, the victim's slot and chunks are free, A and B exchange data that is checked, make
- * and destroy objects, and their own memory is unchanged.
+ * Checked: no signal, no endless loop, the victim's slot and chunks are free, A and B exchange checked data, create and destroy
+ * objects, and the memory of A and B is unchanged.
  *
  *     reaper_corrupt_objects [-s SEED] [-n ROUNDS] [-r ROUND]
  *
  * -r: that round alone, as part of a run with this seed
  *
- * Each round depends on the seed and its number only. A batch of rounds runs in a child; when a child fails, the overwritten
- * words of its last round are printed.
+ * Each round depends on the seed and the round's number only. A batch of rounds runs in a child; when a child fails, the
+ * overwritten words of the last round are printed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,12 +51,12 @@ enum phase { MAKING, MEETING, REAPING, CHECKING, PARTING };
 static struct rig a, b;
 static struct ibv_cq *acq, *bcq;
 static struct ibv_qp *ab, *ba;		/* the survivors' own connection */
-static char *a_arena, *b_arena, *a_private;	/* no region covers the first half of each: its bytes must not change */
+static char *a_arena, *b_arena, *a_private;	/* no region covers the first half of each: those bytes must not change */
 static struct ibv_mr *a_mr, *b_mr, *a_private_mr;
 static struct ibv_xrcd *a_xrcd;
 static uint64_t rng;
 
-/* What A and B do with the victim's objects, a mask: see meet_the_dead. */
+/* Uses of the victim's objects by A and B, a mask: see meet_the_dead. */
 enum {
 	MEET_READ = 1, MEET_SEND = 2, MEET_WRITE_IMM = 4, MEET_SRQ = 8, MEET_DATAGRAM = 16, MEET_RECEIVE = 32,
 	MEET_RUN_CROSS = 64, MEET_RUN = 128, MEET_DESTROY = 256, MEET_COMPLETION = 512, MEET_OPEN = 1024, MEET_ALL = 2047
@@ -85,7 +85,7 @@ static void receive(struct ibv_qp *qp, void *at, uint32_t len, uint32_t lkey)
 	shca_post_recv(qp, &wr, &bad);
 }
 
-/* Returns whether the request was posted: a queue in error may refuse it. */
+/* Returns whether the request was posted: a queue in error may refuse. */
 static bool post(struct ibv_qp *qp, enum ibv_wr_opcode op, void *from, uint32_t len, uint32_t lkey, uint64_t to, uint32_t rkey)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)from, .length = len, .lkey = lkey};
@@ -123,7 +123,8 @@ static void survivors_join(void)
 					.fd = -1};
 	a_xrcd = shca_open_xrcd(a.ctx, &xa);
 	CHECK(a_xrcd);
-	/* the receive of the next message from A: if an executor gives it to another queue's message, A's message stalls */
+	/* the receive of the next message from A: if an executor gives this receive to another queue's message, A's message
+	 * stalls */
 	receive(ba, b_arena + BYTES, 512, b_mr->lkey);
 	snprintf(a.m->hdr->name, sizeof(a.m->hdr->name), "scribbled-%d", (int)getpid());
 	CHECK(shca_name_publish(a.m->hdr->name, a.m->fd.n) >= 0);
@@ -276,8 +277,8 @@ static void collect_pieces(void)
 			piece("timers", n->timers, sizeof(n->timers));
 		}
 	}
-	/* of the slots of the process and its threads, the words that other processes follow; not those that identify the
-	 * process or show that it lives */
+	/* of the slots of the process and its threads, the words that other processes follow; not the words with the identity of
+	 * the process or the evidence of its life */
 	piece("slot lists", &p->qp_list,
 	      offsetof(struct shca_proc_slot, foreign_wqes) - offsetof(struct shca_proc_slot, qp_list));
 	piece("slot mailbox", &p->mailbox, sizeof(p->mailbox));
@@ -290,7 +291,7 @@ static void collect_pieces(void)
 			piece("thread share", &a.m->threads[t].share, 8);
 }
 
-/* Returns the offset of a random object of the fabric, and its number. */
+/* Returns the offset of a random object of the fabric, and its number in *number. */
 static shca_off any_object(uint32_t *number)
 {
 	struct ibv_qp *qps[] = {ab, ba, v.d[rig_below(&rng, 7)], v.p[rig_below(&rng, 7)], v.managed};
@@ -368,8 +369,8 @@ static void scribble(void)
 	lg->scribbles++;
 }
 
-/* Overwrites a word that a survivor certainly follows: one in each of the first rounds. *meet is set to what A and B do in that
- * round. Returns false if there is no `which`-th one. */
+/* Overwrites a word that a survivor certainly follows: one in each of the first rounds. *meet is set to the uses by A and B in
+ * that round. Returns false if there is no `which`-th word. */
 static bool chosen(uint64_t which, uint32_t *meet)
 {
 	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]), *idle = rig_sh(v.d[IDLE]);
@@ -384,8 +385,8 @@ static bool chosen(uint64_t which, uint32_t *meet)
 		/* the list of stalled queues leads to an address that has no queue */
 		{&waits->rnr_next, shca_off_of(a.m, a_arena), MEET_ALL},
 		{&waits->rnr_next, shca_off_of(a.m, waits), MEET_ALL},
-		/* the list of stalled queues is cyclic; no receive is posted, so that the list is still cyclic when the
-		 * reaper kicks its queues */
+		/* the list of stalled queues is cyclic; no receive is posted, so that the list is still cyclic when the reaper
+		 * kicks these queues */
 		{&waits->rnr_next, shca_off_of(a.m, waits), MEET_ALL & ~MEET_RECEIVE},
 		{&listed->lock, SHCA_L_RUN | (uint64_t)SHCA_MAX_THREADS << 3, MEET_ALL},	/* a thread that does not exist */
 		{&listed->lock, SHCA_L_RUN | 0x1fffffull << 3, MEET_ALL},
@@ -407,13 +408,13 @@ static bool chosen(uint64_t which, uint32_t *meet)
 		return true;
 	}
 	if (which == ARRAY_SIZE(word) + 1) {
-		/* each position fits its place in the ring, and is beyond the posted receives */
+		/* each position fits the ring index where the position stands, and is beyond the posted receives */
 		for (uint32_t i = 0; i < 1u << rq->log2; i++)
 			ring[i] = ((i ? 0 : 1ull << 38) + (1u << rq->log2) + i) << 24;
 		return true;
 	}
 	if (which == ARRAY_SIZE(word) + 2) {
-		/* XRC_RECV, whose queue pairs several processes may hold, in an XRC domain of A */
+		/* XRC_RECV (several processes may hold such a queue pair), in an XRC domain of A */
 		idle->type = IBV_QPT_XRC_RECV;
 		idle->xrcd = ((struct shca_user_xrcd *)a_xrcd)->number;
 		*meet = MEET_OPEN;
@@ -474,7 +475,7 @@ static void datagram(void)
 	shca_post_send(v.p[UD], &wr, &bad);
 }
 
-/* shcactl must succeed, whatever values the victim's memory holds. */
+/* shcactl must succeed with any values in the victim's memory. */
 static void is_looked_at(void)
 {
 	static const char *const commands[] = {"queues", "totals", "regions", "processes"};
@@ -515,8 +516,8 @@ static void opens(const struct ibv_qp *qp)
 		FAIL("a queue pair of the victim is ended as a common one");
 }
 
-/* What A and B do with the objects of the victim, which has just died, before any process has noticed. Stores into memory that
- * the victim names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, What is trusted). */
+/* A and B use the objects of the victim, which has just died, before any process has noticed. Stores into memory that the victim
+ * names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, What is trusted). */
 static void meet_the_dead(uint32_t meet)
 {
 	if (meet & MEET_READ)

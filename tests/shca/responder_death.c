@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A responder dies, and what it had is cleared away, while a request to it is on its way: between the look at its queue
- * and the look at its region, or at its receives. Its death must show as IBV_WC_RETRY_EXC_ERR, and never as a refusal; and
- * the requester's queue must be fit to be destroyed, though it went to wait for a receive of the dead.
+ * A responder dies, and its objects are reaped, while a request to the responder is being executed: between the look-up of the
+ * queue and the look-up of the region, or of the receives. The death must complete the request with IBV_WC_RETRY_EXC_ERR, never
+ * with a refusal; and the requester's queue can be destroyed, although that queue has begun to wait for a receive of the dead.
  *
  *     A    requests, stopped at the failpoint "found"
  *     B    the responder, killed then
- *     C    clears away what B leaves
+ *     C    reaps B
  */
 #include <errno.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ static const struct request {
 	{"WRITE", IBV_WR_RDMA_WRITE, 0},
 	{"READ", IBV_WR_RDMA_READ, 0},
 	{"FAA", IBV_WR_ATOMIC_FETCH_AND_ADD, 0},
-	/* first when it is posted, then by the queue, which stands on the list after that */
+	/* checked first at the post, then by the queue, which stands on the list after that */
 	{"SEND", IBV_WR_SEND, 1},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the engine's tests stand on: members of a fabric, virtual (several in one address space) or real, and queues
- * made by the device's own functions, without the interposer. Everything here ends the program on failure.
+ * Base of the engine's tests: members of a fabric, virtual (several in one address space) or real, and queues made by the
+ * device's own functions, without the interposer. Everything here ends the program on failure.
  */
 #ifndef TESTS_SHCA_RIG_H
 #define TESTS_SHCA_RIG_H
@@ -65,7 +65,7 @@ struct ibv_qp *rig_small_qp(struct rig *r, enum ibv_qp_type type, struct ibv_cq 
 			    uint32_t exp_flags);
 #define RIG_QKEY 0x11223344u
 /* A DC target of the SRQ, or (srq is NULL) a DC initiator with 16 sends, 16 bytes inline and these operations, IBV_QP_EX_WITH_*.
- * It is in INIT; peers may write, read and update memory at a target. */
+ * The queue pair is in INIT; peers may write, read and update memory at a target. */
 struct ibv_qp *rig_dc_qp(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq, uint64_t send_ops);
 /* Takes it from INIT to RTR (a target) or RTS (an initiator). */
 void rig_dc_ready(struct ibv_qp *qp, bool target);
@@ -84,12 +84,12 @@ struct rig_case {
 };
 int rig_cases(int argc, char **argv, const struct rig_case *cases, size_t n, void (*before)(const struct rig_case *c));
 
-/* A process of its own that plays a role and ends with status 0; it gets 60 s. */
+/* Forks a process that plays a role and ends with status 0, within 60 s. */
 pid_t rig_child(void (*role)(void));
 
 /* Half a millisecond. */
 void rig_nap(void);
-/* Until another process of the test has brought *what to value; fails after some 20 s. */
+/* Waits until another process of the test has raised *what to value; fails after some 20 s. */
 void rig_await(_Atomic uint32_t *what, uint32_t value);
 /* Where two ends of a connection find each other, in memory that all processes of a test share. */
 struct rig_meeting {

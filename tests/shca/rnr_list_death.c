@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that has nothing to do with it dies, and is reaped, just when a queue is about to stand on the list of those
- * that wait for a receive: the reaper, who looks for links that died with somebody, must not take this one for lost. A
- * queue that stands on the list and does not know it would go there twice, and the list would have no end.
+ * An uninvolved process dies, and is reaped, just when a queue is about to enter the list of queues that wait for a receive: the
+ * reaper, which looks for links of dead threads, must not take this link for lost. A queue that is on the list without a mark of
+ * that would be entered twice, and the list would have no end.
  *
- *     A    sends to B, who has no receive; stopped at the failpoint "rnr-link"
+ *     A    sends to B, which has no receive; stopped at the failpoint "rnr-link"
  *     B    posts its receive at last
  *     C    reaps D
  *     D    is killed
@@ -33,7 +33,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	(void)thr;
 	(void)qp;
 	(void)op;
-	/* the reaper is C, who looks all the time, or the helper thread of A or B */
+	/* the reaper is C, which looks for deaths all the time, or the helper thread of A or B */
 	if (!strcmp(name, "reap-links"))
 		atomic_store(&st->reaping, 1);
 	if (role != A || strcmp(name, "rnr-link") || atomic_exchange(&st->stopped, 1))

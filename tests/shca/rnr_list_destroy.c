@@ -142,8 +142,8 @@ static uint32_t zombies(void)
 
 /* ---- they go ---------------------------------------------------------------------------------------------------------- */
 
-/* Destroyed queues are skipped, at whatever place of the list, and k receives go to k existing queues. The memory of a destroyed
- * queue (zombie) is freed when no list has it. */
+/* Destroyed queues are skipped, at any place of the list, and k receives go to k existing queues. The memory of a destroyed queue
+ * (zombie) is freed when no list has it. */
 static void some_go(void)
 {
 	set_up();
@@ -167,7 +167,7 @@ static void some_go(void)
 		FAIL("%u zombies are left that stand nowhere", zombies());
 }
 
-/* The first queue is taken off the list, and destroyed before it runs: the receive goes to the second queue. */
+/* The first queue is taken off the list, and destroyed before running: the receive goes to the second queue. */
 static void *wakes(void *arg)
 {
 	held = arg;
@@ -202,7 +202,7 @@ static void woken_goes(void)
 	served(1);
 }
 
-/* A queue that is reset stays on the list and is skipped. When it is used again it can stall again. */
+/* A queue that is reset stays on the list and is skipped. When used again, that queue can stall again. */
 static void reset_goes(void)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
@@ -377,7 +377,7 @@ static void owner_leaves(void)
 	next_is_served(gone);
 }
 
-/* A process closes both of its contexts at a time: the queue, which the program has not destroyed, ends with its own context
+/* A process closes both of its contexts at a time: the queue, which the program has not destroyed, ends with the queue's context
  * when the other one is closed already. */
 static void *closes(void *arg)
 {
@@ -405,7 +405,7 @@ static void contexts_leave(void)
 
 /*
  * A thread that has no slot of the engine cannot free anything that another process may follow: not a queue on another process's
- * list, nor, with the device, its process's memory, in which such queues lie. A thread with a slot can.
+ * list, nor, with the device, the process's memory, in which such queues lie. A thread with a slot can.
  */
 static void *finds_no_slot(void *arg)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death after every instruction: in each round a victim joins, prepares a verbs call, executes n instructions of it under
+ * Death after every instruction: in each round a victim joins, prepares a verbs call, executes n instructions of that call under
  * ptrace, and is killed. The survivors' traffic must go on, and be whole:
  *
  *     B  is the victim's peer, and has the receives (an SRQ and an XRC SRQ) that the victim and A share
  *     A  sends to B; the victim may execute a cross-channel queue of A
  *
- * After each death no slot, thread or chunk of the victim is left; its messages have arrived whole, once or not at all; as many
- * messages of A arrive as there are receives that the victim has not used; B's connection to the victim fails; the requests of
- * A's cross-channel queue are executed once.
+ * After each death no slot, thread or chunk of the victim is left; the victim's messages have arrived whole, once or not at all;
+ * as many messages of A arrive as there are receives that the victim has not used; B's connection to the victim fails; the
+ * requests of A's cross-channel queue are executed once.
  *
  *     single_step [--all] [--seconds S] [--seed X] [-v] [CALL [N]]
  *
@@ -35,7 +35,7 @@
 #define ID_TO_VICTIM 1000u
 #define ID_TO_A 1001u
 #define STEPS 6400000u			/* --all: instructions to execute for one call, roughly; a step takes some 20 us */
-#define USUAL 8000u			/* instructions of a call whose length is not known */
+#define USUAL 8000u			/* instructions of a call of unknown length */
 #define SKIPPED 77
 
 struct stage *st;
@@ -52,7 +52,7 @@ void message_fill(void *p, uint32_t len, enum who who)
 
 void connect_queue(struct ibv_qp *qp, uint32_t dest)
 {
-	/* the other end may be destroyed in good order: then only the time-out shows it */
+	/* the other end may be destroyed in good order: then only the time-out shows the end */
 	struct rig_path p = {.dest_qpn = dest, .timeout = 16, .retry_cnt = 2, .rnr_retry = 7, .min_rnr_timer = 1};
 
 	rig_rtr(qp, &p);
@@ -113,7 +113,7 @@ static void wait_for_round(uint32_t number)
 
 static void until(_Atomic uint32_t *word)
 {
-	/* stepping a long call takes its time */
+	/* stepping through a long call takes long */
 	for (int i = 0; !atomic_load(word); i++, rig_nap())
 		if (i > 60000)
 			FAIL("another process of the test does not come");
@@ -128,7 +128,7 @@ static void nothing_left(struct shca_member *m)
 		left = 0;
 		for (uint32_t p = 0; p < atomic_load(&m->hdr->proc_high); p++) {
 			uint32_t state = atomic_load(&m->procs[p].state) & 255;
-			/* a process that died while it joined owns nothing: the next one takes the slot as it is */
+			/* a process that died while joining owns nothing: the next process takes the slot unchanged */
 			bool empty = state == SHCA_PROC_JOINING && !shca_proc_alive(m, p);
 			left += p != st->slot[0] && p != st->slot[1] && state != SHCA_PROC_FREE && !empty;
 		}
@@ -185,7 +185,8 @@ static struct {
 	struct ibv_xrcd *xrcd;
 	struct ibv_qp *to_a;
 	struct ibv_mr *mr[2], *rx[2];
-	char *mem[2], *room[2];		/* REGION each; receives: those with even numbers in the arena, the others private */
+	char *mem[2], *room[2];		/* REGION each; receives: those with even numbers in the arena, those with odd numbers
+					 * private */
 } b;
 
 static char *room(uint32_t i)
@@ -575,8 +576,8 @@ static bool runner_waits(_Atomic uint32_t *word)
 	return true;
 }
 
-/* Steps the victim through n instructions of its call, and kills it there. Returns the number of executed
- * instructions; -1: ptrace failed. */
+/* Steps the victim through n instructions of the call, and kills the victim there. Returns the number of executed instructions;
+ * -1: ptrace failed. */
 static long step(pid_t pid, long n)
 {
 	int status, sig = 0;
@@ -627,7 +628,7 @@ static long play(const struct call *c, long n)
 	return !runner_waits(&st->done) ? -1 : done;
 }
 
-/* Returns whether a process may trace and step its child here. */
+/* Returns whether a process may trace and step a child here. */
 static bool can_trace(void)
 {
 	int status;
@@ -651,7 +652,7 @@ static bool can_trace(void)
 
 static long length[128];		/* instructions of each call, as last counted */
 
-/* The victim dies in the call after n instructions, or at its end. */
+/* The victim dies in the call after n instructions, or at the end of the call. */
 static bool die(unsigned i, long n, uint64_t seed)
 {
 	long done = play(&calls[i], n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of single_step share.
+ * Shared by the parts of single_step.
  *
- *     single_step.c            the runner, who steps and kills, and the survivors
+ *     single_step.c            the runner, which steps and kills, and the survivors
  *     single_step_calls.c      the victim and the calls in which it dies
  */
 #ifndef TESTS_SHCA_SINGLE_STEP_H
@@ -15,7 +15,7 @@
 #define ROOM (BIG + 4096)		/* of each receive */
 #define LEN 200u
 #define GRH 40u
-#define REGION (1u << 20)		/* what B opens: a part to be read, one to be written, a cell */
+#define REGION (1u << 20)		/* the region that B registers: a part to be read, one to be written, a cell */
 #define O_DST 0u
 #define O_SRC (BIG)
 #define O_CELL (REGION - 64)
@@ -33,17 +33,17 @@ struct stage {
 	_Atomic uint32_t here, up;
 	/* of a round */
 	uint32_t number;		/* the round's */
-	bool third;			/* the victim's datagram makes it run A's queue */
+	bool third;			/* the victim's datagram makes the victim run A's queue */
 	bool joins;			/* the victim is a member before the call, and connected to B */
 	uint32_t b_v, v_b;		/* the connection between B and the victim */
 	uint32_t b_vx, v_x;		/* the XRC queues */
 	_Atomic uint32_t inside;	/* 1: the victim is in the call; 2: it has returned */
-	_Atomic uint32_t v_made;	/* its queue is there */
+	_Atomic uint32_t v_made;	/* the victim's queue exists */
 	_Atomic uint32_t round, b_ready, a_ready, connected, dead, settled, counted, sent, done;
 };
 extern struct stage *st;
 
-/* A message says who sent it in which round, and is recognised whole. */
+/* A message contains sender and round, and is recognised whole. */
 static inline uint64_t message_tag(enum who who)
 {
 	return (uint64_t)who << 56 | st->number;
@@ -57,7 +57,7 @@ void connect_queue(struct ibv_qp *qp, uint32_t dest);
 
 struct call {
 	const char *name;
-	bool third, outside;		/* it runs A's queue; the victim is no member yet */
+	bool third, outside;		/* the victim runs A's queue; the victim is no member yet */
 	int arg, arg2;
 	void (*prepare)(const struct call *c);
 	void (*make)(const struct call *c);

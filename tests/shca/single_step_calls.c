@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The victim of single_step: every verbs call, with what has to be there before. */
+/* The victim of single_step: every verbs call, with the objects that the call needs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/mlx5dv.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes at one place: a new process in the slot of a dead one, a reaper whose own process dies, and a request that is
- * executed while its responder's process is reaped, its shared receive queue destroyed or its region deregistered. The processes
+ * Two processes at one place: a new process in the slot of a dead one, a reaper that dies while reaping, and a request that is
+ * executed while the responder's process is reaped, the shared receive queue destroyed or the region deregistered. The processes
  * are virtual, a, b and c of one fabric; their threads are held at one failpoint of the engine (hold.h). Each case runs in a
- * process of its own.
+ * separate process.
  *
  *     slot_reuse_death [CASE]
  */
@@ -33,7 +33,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 			for (;;)
 				rig_nap();
 		}
-		/* the next executor finds a timer that expires in 1.5 ms, as if it had just been set */
+		/* the next executor finds a timer that expires in 1.5 ms, as if the timer had just been set */
 		uint32_t first = 1;
 		if (!strcmp(name, "exec") && atomic_compare_exchange_strong(&timer_set, &first, 2) && atomic_load(&q->due))
 			atomic_store(&q->due, monotonic_ns() + 1500000);
@@ -135,8 +135,8 @@ static void connects_to_dying(void)
 			     "after, has died");
 }
 
-/* The reset of a's queue has stopped the queue when the death of its peer is noticed. The reaper either marks the queue before
- * it is in RESET, or finds that the queue has no peer. */
+/* The reset of a's queue has stopped the queue when the reaper notices the death of the peer. The reaper either marks the queue
+ * before the queue is in RESET, or finds that the queue has no peer. */
 static void told_while_reset(void)
 {
 	set_up();
@@ -163,7 +163,7 @@ static void await_told(struct ibv_qp *qp)
 			FAIL("a queue is not told that its peer has died");
 }
 
-/* a's queue has peer_dead and is reset: the mark is gone, and the queue receives from its new peer and writes to it. */
+/* a's queue has peer_dead and is reset: the mark is gone, and the queue receives from and writes to the new peer. */
 static void reset_behind_death(void)
 {
 	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
@@ -188,7 +188,7 @@ static void reset_behind_death(void)
 	CHECK(!shca_post_send(p, &write, &bad_send) && completion(cq) == IBV_WC_SUCCESS);
 }
 
-/* b dies while it reaps c. The reaper of b also completes the reaping of c, before the slot of b is free. */
+/* b dies while reaping c. The reaper of b also completes the reaping of c, before the slot of b is free. */
 static void reaper_dies(void)
 {
 	struct rig *of_b[2] = {&b, &c}, *of_a[2] = {&a, &b};
@@ -205,7 +205,7 @@ static void reaper_dies(void)
 		FAIL("a process has no reaper, for its reaper died");
 }
 
-/* ---- receives that nobody will use any more -------------------------------------------------------------------------- */
+/* ---- receives that no queue will use any more ------------------------------------------------------------------------- */
 
 static void post_task_receive(struct ibv_qp *qp)
 {
@@ -321,8 +321,8 @@ static void third_party_reads(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
-/* b has locked a's queue and is stopped before it executes a request: a's poller steals the lock and executes the queue,
- * although other queues of a's have been destroyed meanwhile. */
+/* b has locked a's queue and is stopped before executing a request: a's poller steals the lock and executes the queue, although
+ * other queues of a's have been destroyed meanwhile. */
 static void poller_steals(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -345,7 +345,7 @@ static void poller_steals(void)
 	joined(executor);
 }
 
-/* As runs, in a thread that has no memory for its list of queues and executes each queue within shca_kick. */
+/* As runs, in a thread without memory for the list of queues and executes each queue within shca_kick. */
 static void *runs_without_memory(void *arg)
 {
 	struct shca_thread *thr = shca_thread_get(b.m);
@@ -367,8 +367,8 @@ static void *polls(void *arg)
 	return NULL;
 }
 
-/* b has locked a's queue and has no memory to list it. Meanwhile a has stolen the lock and executes the queue:
- * b must not execute it. */
+/* b has locked a's queue and has no memory to list the queue. Meanwhile a has stolen the lock and executes the queue: b must not
+ * execute the queue. */
 static void thief_runs_it(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -412,8 +412,8 @@ static void *to_error(void *arg)
 	return NULL;
 }
 
-/* b executes c's SEND to a, whose data cannot be read: the receive is put back. Meanwhile a's queue has gone to ERR and been
- * flushed: the receive that was put back is flushed, too. */
+/* b executes c's SEND to a. The data of the SEND cannot be read, so the receive is put back. Meanwhile a's queue has gone to ERR
+ * and been flushed: the receive that was put back is flushed, too. */
 static void comes_back_late(void)
 {
 	struct ibv_exp_send_wr *bad;
@@ -461,8 +461,8 @@ static void post_wait(struct ibv_qp *qp, struct ibv_cq *what, int count)
 	CHECK(!shca_exp_post_send(qp, &wait, &bad));
 }
 
-/* b executes a's queue and dies between the completion of a request and the end of its execution. a has polled the completion
- * and filled the queue again: the place of the request is not used again before the next executor has ended it. */
+/* b executes a's queue and dies between the completion of a request and the end of the execution. a has polled the completion and
+ * filled the queue again: the place of the request is not used again before the next executor has ended the request. */
 static void filled_again(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -501,8 +501,8 @@ static void *takes_left(void *arg)
 	return NULL;
 }
 
-/* b takes the number of a's queue out of `left` and dies before it locks the queue: only the reaper of b
- * executes the queue then. */
+/* b takes the number of a's queue out of `left` and dies before locking the queue: only the reaper of b executes the queue
+ * then. */
 static void taken_out(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -584,7 +584,7 @@ static void write_passes_over(void)
 }
 
 /* A request of b has taken a's queue to ERR, and b dies behind the flush of the queue's receive. a has polled that completion:
- * it must not come a second time. */
+ * the completion must not come a second time. */
 static void flushed_once(void)
 {
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
@@ -622,7 +622,7 @@ static void in_error(const char *whose, struct ibv_qp *qp)
 		     atomic_load(&sh->qp_state), atomic_load(&sh->gate));
 }
 
-/* b executes a's queue, whose request c refuses, and dies while it takes c's queue to ERR (passes: 0), or a's (1): the reaper of
+/* b executes a request of a's queue that c refuses, and dies while taking c's queue to ERR (passes: 0), or a's (1): the reaper of
  * b completes both transitions. */
 static void dies_failing(int passes)
 {
@@ -661,8 +661,8 @@ static void dies_failing_own(void)
 	dies_failing(1);
 }
 
-/* A completion kicks two queues that wait for it. Between the two kicks the first queue waits for one more completion: that
- * completion must kick it. */
+/* A completion kicks two queues that wait for that completion. Between the two kicks the first queue waits for one more
+ * completion: that completion must kick it. */
 static void waits_anew(void)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
@@ -700,8 +700,7 @@ static struct ibv_qp *shares(struct rig *r, struct ibv_cq *cq, struct ibv_srq *s
 	return qp;
 }
 
-/* Two executors are about to take the same receive of an SRQ: the one that does not get it takes the next
- * receive, and skips none. */
+/* Two executors are about to take the same receive of an SRQ: the executor that loses takes the next receive, and skips none. */
 static void takes_in_order(void)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -777,8 +776,8 @@ static void srq_goes(void)
 
 /* ---- DC ---------------------------------------------------------------------------------------------------------------- */
 
-/* c executes a's DC initiator and dies before it has raised the event of a wrong key at the target: the next executor
- * of the queue raises it. */
+/* c executes a's DC initiator and dies before raising the event of a wrong key at the target: the next executor of the queue
+ * raises the event. */
 static struct ibv_qp *initiator;
 
 static void *runs_initiator(void *arg)
@@ -824,7 +823,7 @@ static void key_violation(void)
 	CHECK(!ibv_wr_complete(ex));
 	CHECK(atomic_load(&to->dc_violations) == 1 && !shca_qp_unread(to));
 	CHECK(!shca_arm_dct(dct) && !shca_qp_unread(to));
-	/* as if the queue had not been executed; the helper thread may execute it meanwhile */
+	/* as if the queue had not been executed; the helper thread may execute the queue meanwhile */
 	for (int quiet = 0; quiet < 20; rig_nap())
 		quiet = atomic_exchange(&sh->due, 0) ? 0 : quiet + 1;
 	atomic_store(&sh->rnr_since, 0);
@@ -836,11 +835,11 @@ static void key_violation(void)
 	for (int i = 0; !shca_qp_unread(to); i++, rig_nap())
 		if (i > 20000)
 			FAIL("nobody tells the target of the wrong key: %u are counted", atomic_load(&to->dc_violations));
-	/* c's thread stays held: its process is dead */
+	/* c's thread stays held: the process is dead */
 }
 
-/* b executes a's first request, leaves the later ones to other executors, and dies when it has stored the expiry of a timer and
- * not announced it. The next executor runs the rest, which waits for a receive: it must set a timer of its own. */
+/* b executes a's first request, leaves the later ones to other executors, and dies after storing the expiry of a timer, before
+ * announcing the timer. The next executor runs the rest, which waits for a receive: that executor must set a timer of its own. */
 static void leaves_over(void)
 {
 	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_RDMA_WRITE}, *bad;
@@ -875,7 +874,7 @@ static void leaves_over(void)
 			FAIL("a queue relies on the timer of a dead process");
 	if (completion(cq) != IBV_WC_RNR_RETRY_EXC_ERR)
 		FAIL("a SEND without a receive does not end so");
-	/* b's thread stays held: its process is dead */
+	/* b's thread stays held: the process is dead */
 }
 
 static const struct rig_case cases[] = {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left of a member, or of its threads, where it could do harm: the mailbox of a dead process's proxy thread, a
- * second helper thread made while the first one is being stopped, and a descriptor number in the hands of a proxy thread
- * that has no table of its own.
+ * Dangerous remains of a member or of a member's threads: the mailbox of a dead process's proxy thread, a second helper thread
+ * made while the first one is being stopped, and a descriptor number used by a proxy thread without a separate descriptor table.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,7 +26,7 @@ static struct stage {
 	_Atomic uint32_t ready, done;
 } *st;
 
-/* The member whose helper thread is asked to look just when it is being stopped. */
+/* The member with a helper thread that is asked to look for deaths just while being stopped. */
 static struct shca_member *leaving;
 static _Atomic uint32_t asked;
 
@@ -75,7 +74,7 @@ static struct ibv_mr *private_memory(struct rig *r)
 	return mr;
 }
 
-/* ---- a mailbox goes with its owner: a later reaper would look for slots to be freed in what is somebody else's by then ---- */
+/* ---- a mailbox goes with its owner: a later reaper would look for slots to free in memory of another owner -------------- */
 
 static void has_mailbox(void)
 {
@@ -108,7 +107,7 @@ static void mailbox(void)
 	rig_leave(&r);
 }
 
-/* ---- one helper thread, also while it is being stopped -------------------------------------------------------------------- */
+/* ---- one helper thread, also while that thread is being stopped --------------------------------------------------------- */
 
 static unsigned threads(void)
 {
@@ -131,7 +130,7 @@ static void one_helper(void)
 	CHECK(!shca_helper_start(r.m));
 	leaving = r.m;
 	rig_await(&asked, 1);
-	/* from here on the helper waits for what the stopper does */
+	/* from here on the helper waits for the stopping thread */
 	rig_leave(&r);
 	leaving = NULL;
 	unsigned n = threads();
@@ -141,7 +140,7 @@ static void one_helper(void)
 		FAIL("%u threads are left when the helper has been stopped", n - 1);
 }
 
-/* ---- the proxy does not use what the application has made of a number --------------------------------------------------- */
+/* ---- the proxy does not use a descriptor that the application has opened under the old number ------------------------ */
 
 static void closes_all(void)
 {

@@ -18,7 +18,7 @@
 static struct rig r;
 static _Atomic uint64_t touched;
 static _Thread_local uint64_t touched_here;	/* queues that this thread has touched; the timers' thread is not counted */
-/* The helper thread runs no timers while `hold` is set; it sets `held` when it has stopped. */
+/* The helper thread runs no timers while `hold` is set; the thread sets `held` when it has stopped. */
 static _Atomic uint32_t hold, held;
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)

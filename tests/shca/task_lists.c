@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Task lists and what they name: a list that is refused posts nothing, whatever the reason and whichever its task; lists
- * and single posts of several threads count what they enable and wait for correctly; a CQ that a posted WAIT names is in
- * use, one whose WAITs are done is not; a WAIT for a CQ that is overrun fails.
+ * Task lists and the objects that they name: a refused list posts nothing, for any reason and any refused task; lists and single
+ * posts of several threads count their ENABLEs and WAITs correctly; a CQ that a posted WAIT names is in use, a CQ with no WAIT
+ * left is not; a WAIT for a CQ that is overrun fails.
  */
 #include <errno.h>
 #include <sched.h>
@@ -116,7 +116,7 @@ static void refusals(void)
 				    {.task_type = IBV_EXP_TASK_RECV, .item = {.qp = slave, .recv_wr = &recv}, .next = &t[2]},
 				    {.task_type = IBV_EXP_TASK_SEND, .item = {.qp = plain, .send_wr = &last}}};
 
-	/* nothing of what stands before the refused one counts: neither the enables of the slave's queues nor the wait */
+	/* no task before the refused one counts: neither the enables of the slave's queues nor the wait */
 	en = enable(slave, 2, false);
 	last = enable(slave, 2, true);
 	en.next = &last;
@@ -150,7 +150,8 @@ static void refusals(void)
 	last = enable(plain, 1, false);
 	refused(t, &t[2], EINVAL, qps, 3, "an ENABLE on a queue that is not cross-channel");
 
-	/* what was refused was not counted either: the same in order is taken, and enables what it says */
+	/* the refused tasks were not counted either: the same tasks in a valid list are accepted, and enable the stated
+	 * requests */
 	last = send_nop(4);
 	en = enable(slave, 1, false);
 	t[2].next = &enabling;
@@ -227,7 +228,7 @@ static void threads(void)
 		CHECK(!shca_destroy_qp(end[i]));
 }
 
-/* A list waits for the thread that is posting to one of its queues, to send or to receive. */
+/* A list waits for a thread that is posting to one of the list's queues, to send or to receive. */
 struct lister {
 	struct ibv_exp_task task[2];
 	_Atomic uint32_t begun, done;
@@ -287,13 +288,13 @@ static void waited_for(void)
 	connect_both(w, peer);
 	connect_both(s, t);
 	CHECK(!shca_exp_post_send(w, &wait, &bad));
-	CHECK(!shca_exp_post_send(s, &nop, &bad));	/* meets it */
+	CHECK(!shca_exp_post_send(s, &nop, &bad));	/* fulfils the WAIT */
 	wait = wait_for(first, 1);
 	CHECK(!shca_exp_post_send(w, &wait, &bad));
 	CHECK(!shca_destroy_qp(s));
 	if (shca_destroy_cq(first) != EBUSY)
 		FAIL("a CQ that a posted WAIT names was destroyed");
-	/* flushed: nothing waits for it any more, though the queue that did is still there */
+	/* flushed: no request waits for the CQ any more, although the queue of that request still exists */
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
 	CHECK(!shca_modify_qp(w, &a, IBV_QP_STATE));
 	CHECK(!shca_destroy_cq(first));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A third party dies at a point of a request that it runs for another process. For tests of one source file:
+ * A third party dies at a point of a request while executing that request for another process. For tests of one source file:
  *
- *     A    role_a, the test's own: it joins st->fabric, meets X by st->xa, posts what waits for X's message, and sets st->posted
- *     X    sends that message, so that it runs what waits, and dies there
+ *     A    role_a, defined by the test: joins st->fabric, meets X by st->xa, posts requests that wait for X's message, and sets
+ *          st->posted
+ *     X    sends that message, so that X executes those requests, and dies there
  *
- * A looks at what X has left when st->dead is 1.
+ * A checks the state that X has left when st->dead is 1.
  */
 #ifndef TESTS_SHCA_THIRD_DEATH_H
 #define TESTS_SHCA_THIRD_DEATH_H
@@ -65,8 +66,8 @@ static inline pid_t third_start(void (*role)(void))
 	return pid;
 }
 
-/* X dies at this point of an operation `op` (-1: any), when it has been there `skip` times. Returns whether X has died there and
- * A has ended well. test: for the fabric's name. */
+/* X dies at this point of an operation `op` (-1: any), after `skip` passes. Returns whether X has died there and A has ended
+ * well. test: for the fabric's name. */
 static inline bool third_dies(const char *test, void (*role_a)(void), unsigned kind, const char *point, int op, unsigned skip)
 {
 	static unsigned number;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Third parties: a process dies, stops, or loses its descriptors, beside processes that it has no connection with, or while it
- * executes a queue of another process.
+ * Third parties: a process dies, stops, or loses all descriptors, beside processes without a connection to that process, or while
+ * executing a queue of another process.
  *
  *     A  the process that must go on
- *     B  its peer
+ *     B  the peer of A
  *     X  the third party; D, if there is one, dies for X
  *
- * Each case names the promise that it checks; docs/shca-engine.md, "Who watches whom".
+ * Each case names the promise under test; docs/shca-engine.md, "Who watches whom".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,8 +46,8 @@ struct test {
 	const char *name, *where;
 	int what;
 	void (*play[ROLES])(struct rig *r);
-	const char *then;		/* a failpoint: X stops there when it first passes it behind `where`; NULL: X
-					 * stops at `where` */
+	const char *then;		/* a failpoint: X stops there at the first pass behind `where`; NULL: X stops at
+					 * `where` */
 	bool proxy;			/* process_vm_readv and _writev are refused to all processes */
 	bool no_receive;		/* A's request is a SEND that B has no receive for */
 	const char *death_ms;
@@ -176,7 +176,7 @@ static void waits_for_x(struct rig *r)
 	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
 		if (i > 40000)
 			FAIL("the request never ends");
-	/* X has stored no part of the last line, so it is written again */
+	/* X has stored no part of the last line, so the next executor writes all of that line */
 	if (wc.status != (test->no_receive ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_SUCCESS))
 		FAIL("the request: %s", ibv_wc_status_str(wc.status));
 	/* X is stopped within the objects that are to be destroyed, and must leave them */
@@ -186,7 +186,7 @@ static void waits_for_x(struct rig *r)
 	      !shca_dereg_mr(umr));
 }
 
-/* B: A writes to its memory until `done` is `until`. checks: the bytes are A's in the end. */
+/* B: A writes to B's memory until `done` is `until`. checks: the bytes are A's in the end. */
 static void written_to(struct rig *r, uint32_t until, bool checks)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
@@ -296,9 +296,9 @@ static void runs_what_there_was(struct rig *r)
 		     (unsigned long)st->posted);
 }
 
-/* ---- X is stopped inside a SEND of its own ---------------------------------------------------------------------- */
+/* ---- X is stopped inside a SEND of X's own queue ---------------------------------------------------------------- */
 
-/* Meanwhile A destroys its own objects, and its timers run, though its peer D has died. */
+/* Meanwhile A destroys objects of A, and timers of A's queues run, although A's peer D has died. */
 static void goes_on(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL), *dcq = rig_cq(r, 16, NULL);
@@ -323,7 +323,7 @@ static void goes_on(struct rig *r)
 		free(p);
 	}
 	kill(st->pid[D], SIGKILL);
-	/* B posts no receive: the SEND fails by its timer, which the reaping of D must not delay for ever */
+	/* B posts no receive: the SEND fails by the timer, which the reaping of D must not delay for ever */
 	CHECK(!shca_post_send(t, &wr, &bad));
 	completes(cq, IBV_WC_RNR_RETRY_EXC_ERR, "a SEND to B, who posts no receive,");
 	CHECK(!shca_post_send(d, &wr, &bad));
@@ -333,8 +333,8 @@ static void goes_on(struct rig *r)
 	atomic_store(&st->done, 1);
 }
 
-/* X is stopped where it may be using any member's objects, D dies with memory of a member, and only a process that joins looks
- * for deaths: it cannot complete the reaping of D, and becomes a member nevertheless. */
+/* X is stopped inside a section for any member's objects, D dies with memory of a member, and only a process that joins looks for
+ * deaths: the joining process cannot complete the reaping of D, and becomes a member nevertheless. */
 static void joins_beside(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
@@ -349,7 +349,7 @@ static void joins_beside(struct rig *r)
 	meet(8);
 	rig_await(&st->there, 1);
 	kill(st->pid[D], SIGKILL);
-	/* D is not this process's child: it is dead when its life lock is free, which the joiner finds or not */
+	/* D is not this process's child: D is dead when the life lock is free, which the joiner finds or not */
 	for (int i = 0; i < 100; i++)
 		rig_nap();
 	rig_join(r, getenv("SHCA_FABRIC"));
@@ -515,7 +515,7 @@ static void exchange(struct rig *r, struct ibv_qp *qp, struct ibv_cq *cq, uint32
 	CHECK(!shca_dereg_mr(mr));
 }
 
-/* The program closes all descriptors, and files of its own get their numbers. */
+/* The program closes all descriptors, and files of the program get these numbers. */
 static void loses_descriptors(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
@@ -524,7 +524,7 @@ static void loses_descriptors(struct rig *r)
 	int tmp = -1;
 	struct stat s;
 
-	/* a second descriptor of the fabric's file, as another user might make a process open it */
+	/* a second descriptor of the fabric's file, as another user might make a process open one */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", r->m->fd.n);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	CHECK(fd >= 0 && !close(fd));

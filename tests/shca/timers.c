@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers of queues, as many as may be: none is lost, and what the helper thread does for one does not depend on how many others
- * there are; nor how long it is inside the engine at a time, which is how long whoever destroys an object may have to wait for
- * it. Counted in timers that it looks at ("timer-noted").
+ * Timers of queues, as many as possible: none is lost. The helper thread's work for one timer does not depend on the number of
+ * other timers; nor does the time that the helper thread stays inside the engine, for which a thread that destroys an object may
+ * have to wait. Both are counted in timers that the helper thread looks at ("timer-noted").
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 static _Atomic bool hold_helper;	/* at "helper-tick" */
 static _Atomic uint32_t held;
-static _Atomic uint32_t noted, noted_inside, most_inside;	/* timers; since it is inside; at most so */
+static _Atomic uint32_t noted, noted_inside, most_inside;	/* timers looked at: in all; since the helper thread entered the
+								 * engine; most in one stay */
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
@@ -26,7 +27,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 		}
 	if (strcmp(name, "timer-noted"))
 		return;
-	/* the helper thread's alone; the count of its stays inside the engine */
+	/* written by the helper thread alone; identifies the present stay inside the engine */
 	uint32_t stay = (uint32_t)atomic_load(&thr->t->active);
 	if (stay != inside)
 		atomic_store(&noted_inside, 0);
@@ -117,7 +118,8 @@ static void settle(struct ibv_qp **qp, int n)
 	} while (before != atomic_load(&noted));
 }
 
-/* Times of FEW queues come while n others have one that is far off. How many timers the helper thread looks at. */
+/* The timers of FEW queues expire while n other queues have a timer that is far off. Returns the number of timers that the helper
+ * thread looks at. */
 enum { FEW = 60, MANY = 1000 };
 static struct ibv_qp *some[FEW], *others[MANY];
 
@@ -127,7 +129,7 @@ static uint32_t looked_at(int n)
 
 	for (int i = 0; i < n; i++)
 		shca_timer_add(r.m, rig_sh(others[i]), now + 1000000000000);
-	/* it has taken these; it was not called for what is far off */
+	/* the helper thread has taken these timers; timers far off did not wake that thread */
 	hold();
 	let_go();
 	settle(NULL, 0);
@@ -175,7 +177,7 @@ static void bounded_inside(void)
 		FAIL("the helper thread looks at %u timers without leaving the engine", atomic_load(&most_inside));
 }
 
-/* A queue whose number is not its owner's, but another process's or nobody's, has no timer, and nothing is written there (I7). */
+/* A queue with a number of another process, or of none, gets no timer, and nothing is written at that number (I7). */
 static void strange_number(void)
 {
 	static struct rig other;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shca_unfinished: behind a post the word is 0 only if all requests were carried out, and 0 if nothing stopped them; whatever
- * becomes of the queue at that moment: requests that wait, one that fails in another thread while the next is posted, a thread
- * that brings the queue to an error, a peer's process that does so with its end, or is killed. 2 seconds; argument: rounds (20).
+ * happens to the queue at that moment: requests that wait, one that fails in another thread while the next is posted, a thread
+ * that takes the queue to ERR, a peer's process that does so by ending, or is killed. 2 seconds; argument: rounds (20).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static void no_pair(void)
 	      !shca_dereg_mr(mr) && !shca_dereg_mr(bytes_mr));
 }
 
-/* A message without a receive, and what is posted behind it. */
+/* A message without a receive, and requests posted behind that message. */
 static void waits(void)
 {
 	pair();
@@ -164,9 +164,9 @@ static void fails_meanwhile(void)
 	rnr_retry = 7;
 }
 
-/* Posts until the queue is in error, or (stop) waits, and is stopped. What the word called carried out has landed, and all that
- * has not is reported. The next one may have landed, too, with its completion: the queue was brought to an error between its
- * post and the look at the word. */
+/* Posts until the queue is in error, or (stop) waits, and is stopped. The requests that the word reported as carried out have
+ * landed, and all others complete with an error. The next request may have landed, too, with a completion: the queue went to ERR
+ * between the post and the read of the word. */
 static void posts_until_error(enum ibv_wc_status first, bool stop)
 {
 	struct ibv_qp_attr at = {.qp_state = IBV_QPS_ERR};
@@ -253,7 +253,7 @@ static void responder(void)
 	struct ibv_qp_attr at = {.qp_state = IBV_QPS_RESET};
 
 	rig_join(&r, fabric);
-	/* shared with the requester, who looks at it when we are gone */
+	/* shared with the requester, which reads the memory when this process is gone */
 	struct ibv_mr *m =
 		shca_reg_mr(r.pd, &st->landed, 8, (uintptr_t)&st->landed, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK(m);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Under valgrind: a process that ends without having closed the device makes no error, and its leak check ends. It would take
-# minutes for the fabric's address space, and every word of it costs a signal. And tests whose objects go while others use them.
+# Under valgrind: a process that ends without having closed the device makes no error, and the leak check ends. A leak check of the
+# fabric's address space would take minutes, and every word would cost a signal. And tests that destroy objects while other threads use
+# them.
 if ! command -v valgrind >/dev/null; then
 	echo "SKIP: valgrind is not installed"
 	exit 77
@@ -21,7 +22,7 @@ failed=0
 for how in exit _exit signal; do
 	timeout 100 valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=none $prog $how >"$out" 2>&1
 	rc=$?
-	# 143: by the signal that it sent itself
+	# 143: by the signal that the program sent itself
 	want=0
 	[ $how = signal ] && want=143
 	if [ $rc -ne $want ] || [ "$(grep -c 'ERROR SUMMARY: 0 errors' "$out")" -ne 2 ] || ! grep -q 'LEAK SUMMARY\|no leaks' "$out"; then
@@ -31,15 +32,15 @@ for how in exit _exit signal; do
 	fi
 done
 for test in rnr_list_destroy device_fatal_modify common_qp_last_handle; do
-	# each case is a child, which has its own errors and status
+	# each case is a child with separate errors and status
 	timeout 300 valgrind --error-exitcode=9 "$(program $test)" >"$out" 2>&1 || {
 		echo "FAIL: $test: status $? (124: no end)"
 		grep -v ' ok$' "$out" | tail -n 60
 		failed=1
 	}
 done
-# MPI: what peers wrote into private memory is initialised, by the kernel's copies and by proxy threads; what is lost is the PMIx library's,
-# and suppressed.
+# MPI: private memory into which peers wrote is initialised, by the kernel's copies and by proxy threads; leaks of the PMIx library are
+# suppressed.
 for cma in yes no; do
 	timeout 200 ./heddlerun -n 2 -x SHCA_CMA=$cma valgrind --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=9 \
 		--suppressions="$(dirname "$0")/../../share/valgrind.supp" tests/mp/memcheck_received >"$out" 2>&1 || {

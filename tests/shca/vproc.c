@@ -3,8 +3,8 @@
  * The engine as several virtual processes in one address space, where sanitizers see all of it: random traffic, then
  * random WAIT/ENABLE graphs, then graphs that compute.
  *
- * The engine is built with failpoints. Here nobody dies in them: they are the places where a thread now and then gives
- * the CPU away, so that windows of nanoseconds are met with few CPUs too (-j: one time in that many; 0: never).
+ * The engine is built with failpoints. Here no thread dies in a failpoint: failpoints are the places where a thread now and then
+ * gives the CPU away, so that windows of nanoseconds are met with few CPUs too (-j: one time in that many; 0: never).
  *
  *     vproc [-n MEMBERS] [-s SEED] [-t SECONDS] [-j N] [-o traffic|graphs|memory|frames]
  *
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: 2 to 64 members, a seed that is not 0\n", argv[0]);
 		return 2;
 	}
-	/* a hang is a failure, whatever waits */
+	/* a hang is a failure */
 	alarm((unsigned)(seconds * 20) + 120);
 	bool frames = !strcmp(only, "frames");
 	if (frames)

@@ -5,13 +5,13 @@
 #include "rig.h"
 
 uint64_t vproc_now(void);
-/* The members are joined; whatever is made is destroyed again. */
+/* The members are joined; all objects are destroyed again. */
 void vproc_traffic(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
 /* Ethernet frames, while flows come and go. Must: SHCA_LINK=ethernet, SHCA_PORTS=2; at most 64 members. */
 void vproc_frames(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
 /* Random WAIT/ENABLE graphs, one after the other, until the time is up; at least one. */
 void vproc_graphs(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
-/* Random graphs whose outcome is determined, so that memory can be compared (graph.h); of up to 8 of the members. */
+/* Random graphs with a determined outcome, so that memory can be compared (graph.h); of up to 8 of the members. */
 void vproc_memory(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
 
 #endif

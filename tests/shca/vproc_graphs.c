@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random WAIT/ENABLE graphs against a reference interpreter. Every member has cross-channel queues, some of them managed, each
- * connected to one queue of some member, and posts task lists on them; then it makes no more calls. A program is random: parts
- * of it may never be able to run. The set of requests that complete is determined: the counts that requests wait for only grow,
- * so there is one largest set. The interpreter finds that set; when the last post has returned, the engine must have completed
- * it, and no other request.
+ * connected to one queue of some member, and posts task lists on them; then it makes no more calls. A program is random: parts of
+ * it may never be able to run. The set of requests that complete is determined: the counts that requests wait for only grow, so
+ * there is one largest set. The interpreter finds that set; when the last post has returned, the engine must have completed that
+ * set, and no other request.
  *
  * Each queue's requests are stamped: a fetch-and-add on one cell of the fabric, before each request that other ones may wait
  * for. The stamps show that no request ran before those that it depends on.
@@ -33,7 +33,7 @@ struct node {
 	uint64_t count;			/* absolute count: of completions that WAIT waits for, of requests that ENABLE enables */
 	int32_t wr_count;		/* the count in the work request, which may be relative */
 	bool en_last;
-	uint32_t list;			/* task list that posts it */
+	uint32_t list;			/* the task list with the request */
 };
 
 /* The base of relative counts: of WAITs for a CQ, of ENABLEs of a queue. */
@@ -107,7 +107,7 @@ static struct queue *queue_of(struct graph *g, uint32_t member, uint32_t i)
 	return NULL;
 }
 
-/* Returns the number of the target's requests (recv: receives) that are posted with its lists up to this one. */
+/* Returns the number of the target's requests (recv: receives) that are posted with the lists up to this one. */
 static uint64_t posted_by(const struct queue *t, uint32_t list, bool recv)
 {
 	uint64_t n = 0;
@@ -190,7 +190,7 @@ static void make_counts(struct graph *g, struct gm *m)
 
 /* ---- the interpreter ---------------------------------------------------------------------------------------------- */
 
-/* Interpreter: runs the next request of the queue if it can. Returns whether it did. */
+/* Interpreter: runs the next request of the queue if possible. Returns whether the request ran. */
 static bool step(struct graph *g, struct queue *q)
 {
 	struct gm *m = &g->m[q->member];
@@ -319,7 +319,7 @@ static void make_graph(struct graph *g)
 		make_queue(g, &g->q[i]);
 	for (uint32_t i = 0; i < g->n; i++)
 		make_counts(g, &g->m[i]);
-	/* one word, which every member registers: it must be in the arena, where atomics are instructions of the CPU */
+	/* one word, which every member registers: the word must be in the arena, where atomics are instructions of the CPU */
 	g->clock = shca_buf_alloc(g->m[0].r.ctx, 8);
 	CHECK(g->clock);
 	*g->clock = 0;
@@ -476,7 +476,7 @@ static void *poster(void *arg)
 	return NULL;
 }
 
-/* ---- what must be ------------------------------------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------------------------------------------------- */
 
 /* Returns the stamp before request i: the request ran after that time. */
 static uint64_t stamp_before(const struct queue *q, uint32_t i)
@@ -486,7 +486,7 @@ static uint64_t stamp_before(const struct queue *q, uint32_t i)
 	return q->stamp[i];
 }
 
-/* Returns the number of completions in a member's CQ of requests whose preceding stamp is below `at`. */
+/* Returns the number of completions in a member's CQ of requests with a preceding stamp below `at`. */
 static uint64_t completions_before(const struct graph *g, uint32_t member, uint32_t cq, uint64_t at)
 {
 	uint64_t n = 0;

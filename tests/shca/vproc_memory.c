@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random graphs of requests whose outcome is determined (graph.h), posted by all members at once; their
- * helpers and pollers run too. */
+/* Random graphs of requests with a determined outcome (graph.h), posted by all members at once, while their helper threads and
+ * pollers run. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void *poster(void *arg)
 	pthread_barrier_wait(w->start);
 	for (uint32_t list = 0; list < w->m.g->lists; list++) {
 		graph_member_post(&w->m, list);
-		/* pollers steal queues that others have locked */
+		/* pollers steal queues that other threads have locked */
 		for (uint32_t i = 0; w->polls && i < 2 * w->m.g->queues; i++)
 			while (w->m.cq[i] && shca_poll_cq(w->m.cq[i], 1, &wc) > 0)
 				if (wc.status != IBV_WC_SUCCESS)

@@ -221,7 +221,7 @@ static void remote(struct vm *to, const void *p, uint64_t *addr, uint32_t *rkey)
 	*rkey = mr_of(to, p)->rkey;
 }
 
-/* One request to a peer; false: it must wait for something. */
+/* Posts one request to a peer. Returns false if the member must wait first. */
 static bool send_one(struct vm *v, uint32_t peer)
 {
 	struct vm *to = &v->t->vm[peer];
@@ -277,7 +277,7 @@ static bool send_one(struct vm *v, uint32_t peer)
 		sge[0] = (struct ibv_sge){(uintptr_t)x->buf, 8, mr_of(v, x->buf)->lkey};
 		wr.opcode = x->what == W_FAA ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
 		remote(to, to->cell[lane] + (x->what == W_CAS ? 8 : 0), &wr.wr.atomic.remote_addr, &wr.wr.atomic.rkey);
-		/* a guess, by what was there before */
+		/* a guess, by the earlier value */
 		wr.wr.atomic.compare_add = x->what == W_FAA ? 1 : x->compare;
 		wr.wr.atomic.swap = x->compare + 1;
 		break;
@@ -390,7 +390,7 @@ static void sent(struct vm *v, const struct ibv_wc *wc)
 	uint32_t slot = (uint32_t)wc->wr_id;
 	if (c->qp->qp_num != wc->qp_num || slot >= TX || !c->tx[slot].busy || !c->tx[slot].signaled)
 		FAIL("member %u: completion of request %u of queue %#x, which is not outstanding", v->id, slot, wc->qp_num);
-	/* in order: whatever came before is done too, and was not signaled */
+	/* in order: earlier requests without a completion are done, too, and were not signaled */
 	for (;;) {
 		struct tx *x = &c->tx[c->tx_head];
 		bool this = c->tx_head == slot;
@@ -541,7 +541,7 @@ static void rest(struct vm *v)
 	if (poll_all(v))
 		return;
 	p.fd = v->channel->fd;
-	/* everybody may be out of work for a while: that is no fault */
+	/* all members may be out of work for a while: that is no fault */
 	int got = poll(&p, 1, 20);
 	if (got <= 0) {
 		if (poll_all(v)) {
@@ -629,7 +629,7 @@ static void *member(void *arg)
 		post_receives(v);
 	}
 	atomic_fetch_add(&t->done, 1);
-	/* the others may still need what this one's polling does: nothing. It is done. */
+	/* no other member needs this member's polling any more: this member is done */
 	return NULL;
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wake-ups: none is lost when its sender dies, and poll(2) says of a completion channel that it is readable only while
- * ibv_get_cq_event has an event to give, however late the rings come, whatever is destroyed, and with more events than
- * a socket holds.
+ * Wake-ups: none is lost when the sender dies, and poll(2) reports a completion channel as readable only while ibv_get_cq_event
+ * has an event to return, even if rings come late, objects are destroyed, or there are more events than a socket holds.
  *
- *     B    sleeps: on a channel, on its asynchronous events, or until it is written to
- *     A    sends it a datagram, and dies on the way to wake it
- *     C    joins the fabric again and again, as others do: so A's death is found
+ *     B    sleeps: on a channel, on asynchronous events, or until memory is written
+ *     A    sends a datagram to B, and dies on the way to the wake-up
+ *     C    joins the fabric again and again, as other processes would: so A's death is found
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -167,7 +166,7 @@ static void rings(void)
 	}
 	CHECK(event(ch) == cq[0] && !event(ch));
 
-	/* destroyed with an unread event, among others that stay */
+	/* destroyed with an unread event, among CQs that stay */
 	for (int i = 0; i < 3; i++) {
 		CHECK(!shca_req_notify_cq(cq[i], 0));
 		send_to(&prompt.r, prompt.qp, qp[i]->qp_num);
@@ -217,7 +216,7 @@ static struct stage {
 	_Atomic uint32_t asleep, dead, done, reaped;
 } *st;
 
-/* It has had asynchronous events, and has none. */
+/* Raises and reads an asynchronous event: none is left. */
 static void reads_an_event(struct rig *r)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 8, .max_sge = 1}};
@@ -245,7 +244,7 @@ static void sleep_on_channel(const struct rig *r, struct ibv_comp_channel *ch, b
 		if (i > 40000)
 			FAIL("readable for ever, but no event");
 	shca_ack_cq_events(cq, 1);
-	/* whatever the reaper rings, it rings while it reaps */
+	/* the reaper rings bells only while reaping */
 	atomic_store(&st->done, 1);
 	rig_await(&st->reaped, 1);
 	if (readable(ch->fd, 0))
@@ -298,7 +297,7 @@ static void role_b(const struct point *p)
 	} else if (p->sleep == ASYNC) {
 		sleep_on_events(&r);
 	} else {
-		/* in the kernel when it happens */
+		/* in the kernel when A dies */
 		if (shca_sleep_commit(r.m, seen, 20000000000ull))
 			FAIL("the wake-up of one who sleeps until it is written to was lost");
 		atomic_store(&st->done, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who polls a completion with an error finds its queue in error: at the instruction behind the one that makes the completion
- * visible, another thread polls it and asks for the queue's state.
+ * A thread that polls a completion with an error finds the queue in ERR: right behind the instruction that makes the completion
+ * visible, another thread polls the completion and queries the queue's state.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A third party dies at every step of a request that binds or invalidates a memory window, and which it runs for the owner.
+ * A third party dies at every step of a request that binds or invalidates a memory window, while executing the request for the
+ * owner.
  *
  *     A    owns the queue T, which is connected to A's queue R; T holds a WAIT, then the request
- *     X    sends the message that the WAIT waits for, so that it runs T, and dies there
+ *     X    sends the message for which the WAIT waits, so that X runs T, and dies there
  *
- * A finishes what X has left: the request completes once, and the window opens what it must and nothing else.
+ * A completes the work that X has left: the request completes once, and peers can access exactly the memory that the request
+ * leaves open.
  *
  *     window_death [-v]
  */

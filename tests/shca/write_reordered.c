@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_BEHAVE=nosequence: a write that has overtaken the one before it lands once, whoever comes to it in its turn. The second
- * of two writes is posted when the helper thread has begun with the first one: so it lands, and is left over. 1 second.
+ * SHCA_BEHAVE=nosequence: a write that has overtaken its predecessor lands once, whichever thread executes that write in its
+ * turn. The second of two writes is posted when the helper thread has begun with the first one: so the second one lands, and is
+ * left over. 1 second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ int main(void)
 	rig_await(&second.held, 1);
 	if (atomic_load(&word) != 1)
 		FAIL("%lu is there: the second write has not landed before the first one", (unsigned long)atomic_load(&word));
-	/* whoever polled the first one uses the place again */
+	/* a program that has polled the first completion may reuse the memory */
 	atomic_store(&word, 9);
 	struct shca_thread *thr = shca_thread_get(a.m);
 	CHECK(thr);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No cliffs: what the table of the host executor (tuner.c, and `trees` of vcoll.c) takes for some size costs no more than 1.3
- * times what it takes for any larger one costs. Costs are those of a model, in which all ranks' graphs run against each
- * other: every rank carries out its nodes in their order, on a CPU of its own or on one of a few that all share; a
- * message costs both ends a fixed time and one for each byte, and is under way for a while; what is longer than an eager
- * message is announced first.
+ * No cliffs: the algorithm that the table of the host executor (tuner.c, and `trees` of vcoll.c) chooses for some size costs at
+ * most 1.3 times as much as the algorithm chosen for any larger size. A model gives the costs. The graphs of all ranks run
+ * against each other: every rank carries out its nodes in their order, on a CPU of its own or on one of a few shared CPUs; a
+ * message costs both ends a fixed time and a time for each byte, and has a latency; a message longer than an eager one is
+ * announced first.
  *
  *     coll_cost            the test
- *     COLL_COST=1          prints each size's cost, and that of all other algorithms
+ *     COLL_COST=1          prints the cost of each size, by the chosen algorithm and by all others
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -24,12 +24,13 @@ struct model {
 	double message;		/* at either end */
 	double latency;
 	double copy, reduce;	/* by the CPU, to memory that is in the cache */
-	double announced;	/* the additional cost of a message that is not eager, at its receiver */
-	double read, fresh;	/* of such a message, by its receiver's CPU. read: the sender's data are the user's, which may be
-				 * in both caches; fresh: the sender has just produced them, so they are in its cache */
-	double wire;		/* of all messages, between two hosts, at either end's port */
-	int cores;		/* that the ranks share; 0: each has its own */
-	int per_host;		/* ranks of one host, which share its port; 0: the model has no hosts */
+	double announced;	/* the additional cost of a message that is not eager, at the receiver */
+	double read, fresh;	/* of such a message, by the receiver's CPU. read: the sender's data are the user's, which may be
+				 * in both caches; fresh: the sender has just produced the data, so they are in the sender's
+				 * cache */
+	double wire;		/* of all messages between two hosts, at the port of either end */
+	int cores;		/* number of cores that the ranks share; 0: each rank has a core */
+	int per_host;		/* ranks of one host, which share the host's port; 0: the model has no hosts */
 	bool by_turns;		/*   rank r is on host r modulo their number, else the first ones are on the first */
 	const struct model *inner;	/*   the model within one host */
 };
@@ -53,18 +54,18 @@ static const struct model several[] = {
 #define MOST_RANKS 64
 
 struct port {
-	double sends, receives;		/* when it is free again */
+	double sends, receives;		/* times at which each direction is free again */
 };
 
-/* One rank as it runs. */
+/* State of one rank while the model runs. */
 struct rank {
 	struct hdl_graph *g;
 	uint32_t at;			/* the next node */
 	double now, busy;		/* of its CPU */
-	struct port *port, own;		/* its host's, or one of its own */
-	int host;			/* -1: one of its own */
-	double *end;			/* of nodes that are done; of a send that was announced: below 0 until it is received */
-	double *there;			/* of sends: when the receiver sees it */
+	struct port *port, own;		/* the host's port, or `own` */
+	int host;			/* -1: the rank is alone on its host */
+	double *end;			/* of nodes that are done; below 0: an announced send that was not received yet */
+	double *there;			/* of sends: time at which the receiver sees the message */
 	uint32_t *next;			/* of sends: the next one to the same rank */
 	uint32_t first[MOST_RANKS];	/* to each rank that was not received yet */
 };
@@ -102,7 +103,8 @@ static void list_sends(struct rank *r)
 		}
 }
 
-/* Where the earliest send to `to` of this sub stands that was not received. NULL: it was not sent yet. */
+/* Returns the link to the earliest send of this sub to `to` that was not received. NULL: `from` has not sent such a message
+ * yet. */
 static uint32_t *sent(struct rank *from, int to, uint32_t sub)
 {
 	for (uint32_t *at = &from->first[to]; *at != HDL_NODE_NONE; at = &from->next[*at])
@@ -115,7 +117,7 @@ static void send(const struct model *m, struct rank *r, uint32_t i)
 {
 	size_t len = r->g->nodes[i].len;
 
-	/* to announce one, and to hear of its end, costs as much as the longest that is not announced */
+	/* RTS and FIN of an announced message cost the sender as much as the longest eager message */
 	work(r, m->message + (double)(len > EAGER ? EAGER : len) * m->copy);
 	if (len > EAGER) {
 		r->there[i] = r->now + m->latency;
@@ -128,7 +130,7 @@ static void send(const struct model *m, struct rank *r, uint32_t i)
 	r->there[i] += m->latency;
 }
 
-/* begins: when both are there. */
+/* begins: time at which the send and the receive are both posted. */
 static void receive(const struct model *m, struct rank *r, struct rank *from, uint32_t k, double begins)
 {
 	size_t len = r->g->nodes[r->at].len;
@@ -149,7 +151,8 @@ static void receive(const struct model *m, struct rank *r, struct rank *from, ui
 
 #define NEVER 1e30
 
-/* When all is there that the next node needs: its rank may have posted it then, if it is a receive. */
+/* Returns the earliest time at which the next node of a rank can begin. A receive counts as posted once its predecessors have
+ * ended, whatever the rank's `now`. */
 static double ready(const struct model *m, struct rank *ranks, int me)
 {
 	struct rank *r = &ranks[me];

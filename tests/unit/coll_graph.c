@@ -186,7 +186,7 @@ Test(coll_graph, validity)
 	cr_assert(hdl_op_valid(MPI_BOR, hdl_type_get(MPI_BYTE)));
 }
 
-/* No rank leaves a barrier that some rank has not reached: a signal carries the ranks of whom its sender had signals. */
+/* No rank leaves a barrier that some rank has not reached: a signal carries the ranks from which the sender had signals. */
 Test(coll_graph, barriers_wait_for_all)
 {
 	for (int n = 2; n <= 33; n++) {

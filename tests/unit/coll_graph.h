@@ -37,7 +37,7 @@ struct job {
 unsigned draw(unsigned below);
 /* Returns the bytes of an element, packed: a pair's extent is larger where it has holes. */
 size_t size_of(enum hdl_rep rep);
-/* Writes a random element whose sums and products are exact in any order. */
+/* Writes a random element: sums and products of such elements are exact in any order. */
 void put_value(const struct hdl_reptype *t, char *p, int rank);
 bool same_value(const struct hdl_reptype *t, const char *a, const char *b);
 /* Runs the graphs of all ranks, and fails the test if a buffer is not as the serial result has it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The predefined operations, on every type, at every alignment, at the beginning and at the end of mapped memory, on
- * packed elements and on those in memory: the result is that of the same elements at a usual address, and what is not the
- * type map's stays as it is.
+ * The predefined operations, on every type, at every alignment, at the beginning and at the end of mapped memory, on packed
+ * elements and on those in memory: the result is that of the same elements at a usual address, and bytes outside of the type map
+ * stay unchanged.
  */
 #include <criterion/criterion.h>
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Health of a communicator's queues: every sequence of events, up to a length, against what src/collectives relies on. */
+/* Health of a communicator's queues: every sequence of events, up to a length, against the rules on which src/collectives
+ * relies. */
 #include <criterion/criterion.h>
 
 #include "collectives/queues/state.h"

@@ -315,7 +315,7 @@ Test(verbs_exp, requests)
 	cr_assert_eq(post(wr), EINVAL);
 	wr = (struct ibv_exp_send_wr){ .exp_opcode = IBV_EXP_WR_SEND, .num_sge = 1 };
 	cr_assert_eq(post(wr), EINVAL);
-	/* CALC makes a payload from a gather list: it needs one, and an operation that sends. */
+	/* CALC makes a payload from a gather list: a CALC request needs such a list, and an operation that sends. */
 	wr = (struct ibv_exp_send_wr){ .exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_WITH_CALC };
 	cr_assert_eq(post(wr), EINVAL);
 	wr = masked();

@@ -9,7 +9,7 @@
 
 #include "datatype_map.h"
 
-/* ---- what types become ---------------------------------------------------------------------------------------------- */
+/* ---- layouts of types -------------------------------------------------------------------------------------------- */
 
 Test(layouts, what_touches_is_one_run)
 {
@@ -49,7 +49,7 @@ Test(layouts, layouts_are_loops)
 	cr_assert(l->kind == HDL_LOOP && !l->child && l->count == 64 && l->stride == 64 && l->origin == 24);
 	l = commit(MAKE(SUBARRAY, d, 3, 8, 8, 8, 6, 6, 1, 1, 1, 3, MPI_ORDER_C))->layout;
 	cr_assert(l->kind == HDL_LOOP && l->count == 6 && l->child->count == 6 && !l->child->child && l->depth == 2);
-	/* equal blocks at equal distances, and at others */
+	/* equal blocks at equal distances, and at different ones */
 	l = commit(MAKE(INDEXED_BLOCK, d, 3, 2, 0, 5, 10))->layout;
 	cr_assert(l->kind == HDL_LOOP && l->count == 3 && l->unit == 16 && l->stride == 40);
 	l = commit(MAKE(INDEXED, d, 3, 2, 2, 2, 0, 5, 11))->layout;
@@ -469,8 +469,8 @@ static void check_layout(const struct hdl_layout *l, unsigned seed)
 	cr_assert_eq(l->flat, n == 0 && l->count <= HDL_LIST_SHORT);
 }
 
-/* Memory between pages that are not mapped, whose first or last byte is the first or the last one that is; until the
- * next call of that number. */
+/* Returns memory at the edge of the mapped pages: the first byte is the first mapped one, or the last byte the last mapped one.
+ * Valid until the next call with the same `which`. */
 static char *at_edge(int which, size_t bytes, bool end)
 {
 	enum { ROOM = 16 << 20 };

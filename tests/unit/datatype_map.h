@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A type map as the standard defines it (MPI-5.0 section 5.1): a list of basic types and displacements, and markers of
- * bounds. What every constructor makes of it is written down here word by word, without a thought of speed, to compare with.
+ * A type map as the standard defines it (MPI-5.0 section 5.1): a list of basic types and displacements, and markers of bounds.
+ * The definition of every constructor is implemented here literally, without regard to speed, as a reference.
  */
 #ifndef DATATYPE_MAP_H
 #define DATATYPE_MAP_H

@@ -83,7 +83,7 @@ Test(types, handles_and_references)
 	cr_assert_null(hdl_type_get((MPI_Datatype)in));
 	commit(out);
 	cr_assert_eq(hdl_type_size(out), 24);
-	/* until it is asked for again */
+	/* until the caller asks for the handle again */
 	hdl_type_decode(out, (int[1]){ 0 }, NULL, NULL, &handle);
 	cr_assert_eq(hdl_type_get(handle), in);
 	hdl_type_retain(out);		/* a pending operation */
@@ -262,7 +262,7 @@ Test(types, too_large)
 	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
 		cr_assert_eq(try_make(cases[k].combiner, cases[k].n, cases[k].args, 1, &cases[k].old, &t),
 			     MPI_ERR_VALUE_TOO_LARGE, "case %zu", k);
-	/* no data there, so it does not matter */
+	/* no data there, so the displacement does not matter */
 	cr_assert_eq(try_make(MPI_COMBINER_INDEXED, 5, (MPI_Count[]){ 2, 1, 0, 0, INT64_MAX }, 1, &i, &t), MPI_SUCCESS);
 	commit(t);
 	cr_assert_eq(try_make(MPI_COMBINER_CONTIGUOUS, 1, (MPI_Count[]){ INT64_MAX / 8 }, 1, &i, &t), MPI_SUCCESS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Descriptors of arrays that are not contiguous, as a Fortran compiler passes them (MPI-5.0 section 19.1.12), in one process:
- * random ranks, extents, strides of either sign, sizes of elements, counts and datatypes, against elements that are picked one
- * by one. And what a request keeps until it is complete.
+ * random ranks, extents, strides of either sign, sizes of elements, counts and datatypes, against elements that are picked one by
+ * one. And the memory that a request keeps until completion.
  *   fortran_descriptors [sections N] [SEED] | requests | splits | callbacks
  */
 #include "fortran/mpifort.h"

@@ -22,13 +22,13 @@ for source in $(find "$src/transport" -name '*.c') $(printf "$src/p2p/%s " $matc
 	object=$(dirname "src${source#"$src"}")/.libs/libheddle_internal_la-$name.o
 	[ -f "$object" ] || object=$(dirname "$(dirname "$object")")/libheddle_internal_la-$name.o
 	[ -f "$object" ] || { echo "FAIL: no $object" >&2; exit 1; }
-	# what the linker relocates and then protects is constant; a static of a function is called name.number
+	# data that the linker relocates and then protects is constant; a static of a function is called name.number
 	nm -f sysv --defined-only "$object" | awk -F'|' '{ gsub(/ /, "") } $7 ~ /^\.t?(data|bss)/ && $7 !~ /^\.data\.rel\.ro/ || $7 ~ /COM/ { print $1 }' |
 		sed "s/\.[0-9]*$//; s/^/$name /"
 done >"$out"
 bad=$(echo "$allowed" | grep -vxFf - "$out")
 [ -z "$bad" ] || { echo "$bad" | sed 's/^/FAIL: a variable of the process, not of an instance (file, name): /'; exit 1; }
-# the list is no longer than it has to be
+# the list has no needless entry
 echo "$allowed" | while read -r line; do
 	grep -qxF "$line" "$out" || echo "FAIL: there is no $line any more"
 done | { ! grep .; }

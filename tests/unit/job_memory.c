@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process of a large job costs in memory: one rank of a million, whose PMIx answers are played here, initializes MPI,
- * makes communicators and meets peers that do not exist. malloc is asked what it has given out (mallinfo2), so that the device's
- * memory in the fabric is not counted; it does not depend on the job's size.
+ * The memory of a process of a large job: one rank of a million initializes MPI, makes communicators and sends to peers that do
+ * not exist; the answers of PMIx are simulated here. mallinfo2 gives the allocated memory, so that the device's memory in the
+ * fabric is not counted; that memory does not depend on the job's size.
  *
- * What must hold, whatever the size: a process has nothing for each rank of its job but an eight-byte pointer for each 256 of
- * them, per group of which it has communicators; that is 0.03 bytes per rank.
+ * Checked for every size: a process has nothing for each rank of the job but an eight-byte pointer for each 256 of them, per
+ * group of which it has communicators; that is 0.03 bytes per rank.
  *
  *     tests/unit/job_memory [ranks]        prints the table of docs/transports.md
  */
@@ -26,7 +26,7 @@
 
 static int ranks, failures;
 
-/* ---- PMIx, as rank ranks / 2 alone on its host hears of it ------------------------------------------------------ */
+/* ---- PMIx, as seen by rank ranks / 2, alone on its host -------------------------------------------------------- */
 
 static struct {
 	char key[32], data[4096];

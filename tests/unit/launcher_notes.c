@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The queue of notes: order, the descriptor, and a sender whose receiver does not come. */
+/* The queue of notes: order, the descriptor, and a sender without a receiver. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>

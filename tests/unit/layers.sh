@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Files call downwards: by the symbols that their objects need and define, no file is reached from itself through others, in the folders of
-# the table. Upper files are reached through tables and hooks. Run in the build directory; with names of folders (mpi, shca/verbs): these alone.
+# Files call downwards: by the symbols that their objects need and define, no file is reached from itself through other files, in the
+# folders of the table. Upper files are reached through tables and hooks. Run in the build directory; with names of folders (mpi,
+# shca/verbs): these alone.
 set -u
 command -v nm >/dev/null || { echo "no nm"; exit 77; }
 src=${srcdir:-..}/src

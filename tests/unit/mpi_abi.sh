@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The ABI's library and its header, as programs that were built for the ABI meet them; and the list of functions.
+# The ABI's library and header, as programs that were built for the ABI use them; and the list of functions.
 set -u
 src=$(cd "${srcdir:-.}" && pwd)
 build=$PWD
@@ -41,7 +41,7 @@ for std in c++11 c++20; do
 	${CXX:-c++} -std=$std $flags "$tmp/h.cc" || fail "integer constants in $std"
 done
 
-# Both libraries export the whole ABI under both names, and what checks that can fail.
+# Both libraries export the whole ABI under both names, and the check of that can fail.
 for lib in libheddle libmpi_abi; do
 	nm -D --defined-only "$build/.libs/$lib.so" >"$tmp/$lib.nm"
 	$made=check "$list" "$tmp/$lib.nm" || fail "$lib.so does not export the ABI"
@@ -51,7 +51,7 @@ $made=check "$list" "$tmp/spoiled.nm" >"$tmp/out" && fail "a function that is no
 grep -q '^MPI_Barrier: after PMPI_Barrier, HDL_PROFILED(Barrier) is lacking' "$tmp/out" || fail "said instead: $(cat "$tmp/out")"
 grep -q '^MPI_Barrief is exported and not listed' "$tmp/out" || fail "said instead: $(cat "$tmp/out")"
 
-# What is missing is what is defined by the stubs, and nothing else is.
+# Exactly the missing functions are defined by the stubs.
 nm "$build"/src/mpi/.libs/libheddle_internal_la-missing.o | sed -n 's/.* T PMPI_//p' | sort >"$tmp/stubs"
 "$build/heddle_info" --functions >"$tmp/info" || fail "heddle_info --functions: exit code $?"
 sed -n 's/^    MPI_\([^ ]*\) *missing$/\1/p' "$tmp/info" | sort >"$tmp/missing"
@@ -68,7 +68,7 @@ $made=doc "$list" | cmp -s - "$src/docs/conformance.md" ||
 grep -q '^No function of MPI 5.0 is missing' "$src/README.md" || fail "README.md does not say which functions of MPI are missing"
 [ ! -s "$tmp/missing" ] || fail "README.md says that no function is missing; functions.def: $(head -n 3 "$tmp/missing" | tr '\n' ' ')"
 
-# A program that was built for the ABI needs the ABI's library by its name, and no other of MPI.
+# A program that was built for the ABI needs the ABI's library by name, and no other MPI library.
 cat >"$tmp/program.c" <<'EOF'
 #include <mpi.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include "p2p_mock.h"
 #include "rma/rma.h"
 
-/* ---- collectives that only note what they were asked ------------------------------------------------------- */
+/* ---- collectives that only note their arguments ------------------------------------------------------------ */
 
 static struct hdl_coll_args asked;
 static int nasked, coll_result;
@@ -774,7 +774,7 @@ Test(mpi, bottom)
 	OK(MPI_Type_free(&t));
 }
 
-/* ---- counts whose products do not fit --------------------------------------------------------------------- */
+/* ---- counts with products that do not fit ----------------------------------------------------------------- */
 
 Test(mpi, products_of_counts)
 {
@@ -900,7 +900,7 @@ Test(mpi_reorder, graph_of_two_hosts)
 	int index[6], edges[12], *order, leaves = 0;
 	struct hdl_locality place[6];
 
-	/* a ring of six whose nodes alternate between hosts: at best two edges cross, each told by both ends */
+	/* a ring of six with nodes that alternate between hosts: at best two edges cross, each specified by both ends */
 	memset(place, 0xff, sizeof(place));
 	for (int v = 0; v < 6; v++) {
 		place[v].at[HDL_AT_HOST] = v % 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment and info objects (MPI-5.0 chapters 9, 10 and 20) in one process: what the standard's text says, and every
+ * The environment and info objects (MPI-5.0 chapters 9, 10 and 20) in one process: the rules of the standard's text, and every
  * argument that can be wrong, with the class, and the words that name the call, the argument and its value.
  */
 #include <mpi.h>
@@ -20,7 +20,7 @@ static void fail(int line, const char *what)
 #define CHECK(cond)	((cond) ? (void)0 : fail(__LINE__, #cond))
 #define OK(call)	CHECK((call) == MPI_SUCCESS)
 
-/* The code is of this class, and its text says so. */
+/* Checks that the code has this class and this text. */
 static void check_error(int line, int code, int class, const char *text)
 {
 	char got[MPI_MAX_ERROR_STRING], what[2 * MPI_MAX_ERROR_STRING + 64];
@@ -64,7 +64,7 @@ static void info_pairs(void)
 	OK(MPI_Info_set(info, "first", "1"));
 	OK(MPI_Info_set(info, "second", ""));
 	OK(MPI_Info_set(info, "third", "three"));
-	OK(MPI_Info_set(info, "first", "one"));		/* replaces, and keeps its number */
+	OK(MPI_Info_set(info, "first", "one"));		/* replaces the value, and keeps the key's number */
 	OK(MPI_Info_get_nkeys(info, &n));
 	CHECK(n == 3);
 	OK(MPI_Info_get_nthkey(info, 0, key));
@@ -72,8 +72,8 @@ static void info_pairs(void)
 	OK(MPI_Info_get_nthkey(info, 2, key));
 	CHECK(!strcmp(key, "third"));
 
-	/* section 10: buflen counts the terminating zero; the needed length is returned; 0 asks for it, and the value is not
-	 * written */
+	/* section 10: buflen counts the terminating zero; the needed length is returned; 0 asks for the length, and the value is
+	 * not written */
 	len = sizeof(value);
 	OK(MPI_Info_get_string(info, "first", &len, value, &flag));
 	CHECK(flag == 1 && len == 4 && !strcmp(value, "one"));
@@ -376,7 +376,7 @@ static void errhandlers(void)
 	OK(MPI_Comm_call_errhandler(dup, MPI_ERR_TRUNCATE));
 	CHECK(calls == 3 && seen_code == MPI_ERR_TRUNCATE);
 
-	/* an invalid argument is an error on its communicator; the tool interface calls no handlers */
+	/* an invalid argument is an error on the communicator of the call; the tool interface calls no handlers */
 	rc = MPI_Comm_spawn("x", NULL, 0, MPI_INFO_NULL, 0, dup, &child, NULL);
 	CHECK(calls == 4 && seen_comm == dup && seen_code == rc);
 	ERROR(rc, MPI_ERR_ARG, "MPI_Comm_spawn: invalid maxprocs 0");
@@ -482,7 +482,7 @@ static void inquiries(void)
 		OK(MPI_Info_get(info, key, MPI_MAX_INFO_VAL - 1, value, &flag));
 		CHECK(!strncmp(key, "hwloc://", 8) && flag && (!strcmp(value, "true") || !strcmp(value, "false")));
 		if (!strcmp(key, "hwloc://Machine"))
-			machine = !strcmp(value, "true");	/* nobody runs on two */
+			machine = !strcmp(value, "true");	/* the process runs on one machine */
 	}
 	CHECK(machine);
 	OK(MPI_Info_free(&info));
@@ -560,7 +560,7 @@ static void integers(void)
 	CHECK(MPI_Win_toint(MPI_WIN_NULL) == 0x110 && MPI_Win_fromint(0x110) == MPI_WIN_NULL);
 	CHECK(MPI_File_toint(MPI_FILE_NULL) == 0x118 && MPI_File_fromint(0x118) == MPI_FILE_NULL);
 	CHECK(MPI_Session_toint(MPI_SESSION_NULL) == 0x120 && MPI_Session_fromint(0x120) == MPI_SESSION_NULL);
-	/* objects: there and back, each its own, also after many */
+	/* objects: converted to an integer and back, each to a distinct one, also after many */
 	OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
 	CHECK(MPI_Comm_fromint(MPI_Comm_toint(comm)) == comm);
 	for (int i = 0; i < 300; i++) {

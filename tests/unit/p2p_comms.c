@@ -43,7 +43,7 @@ Test(p2p_comms, dup_names_who_has_failed)
 	cr_assert_lt(id_sent(1), 0);
 }
 
-/* As a rank between the root and another one: the root hears that it has failed, before anybody gets a communicator. */
+/* As a rank between the root and another one: the root gets the failure of this rank before any rank gets a communicator. */
 static void between(void)
 {
 	mock_job(2, 4);

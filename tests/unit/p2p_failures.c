@@ -105,7 +105,7 @@ Test(p2p_failures, announced_message_about_a_failed_rank)
 	cr_assert_eq(hdl_ft_waiting_notice(&hdl_world), 2, "a rank of the sender's job");
 }
 
-/* It comes once, and a rank may wait for the failed one: it is not dropped. */
+/* The message comes once, and a rank may wait for the failed one: so the message is not dropped. */
 Test(p2p_failures, message_about_a_failed_rank_without_memory_for_its_fetch, .exit_code = MPI_ERR_NO_MEM)
 {
 	mock_fetch_refused = -ENOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meetings and ports byte by byte: the other side of the socket is a thread of the test, which says what it likes, and in which
- * order, and counts what it hears.
+ * Handshakes and ports byte by byte: the other side of the socket is a thread of the test, which sends any bytes in any order,
+ * and counts the received ones.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport and a runtime for the unit tests of p2p and mpi: this process is one rank of a job, the tests play the
- * other ranks by what they make arrive, and see what was sent.
+ * A transport and a runtime for the unit tests of p2p and mpi: this process is one rank of a job, the tests simulate the other
+ * ranks by making messages arrive, and check the messages sent.
  */
 #ifndef P2P_MOCK_H
 #define P2P_MOCK_H
@@ -38,7 +38,7 @@ void mock_job(int rank, int size);
 void mock_complete(int i, int err);
 /* A message arrives now, as from within progress. */
 void mock_eager(int src, int tag, uint16_t context, const void *data, size_t len);
-/* The same by rendezvous: data must stay until it is fetched. Its number is the tag. */
+/* The same by rendezvous: data must stay until the fetch. The message's number is the tag. */
 void mock_rts(int src, int tag, uint16_t context, const void *data, size_t len);
 /* A message that the next turn of progress brings; one per turn, in this order. data must stay. */
 void mock_later(int src, int tag, uint16_t context, const void *data, size_t len);
@@ -49,11 +49,11 @@ extern int mock_refused;
 /* The error with which the next fetches end. */
 extern int mock_fetch_err;
 extern int mock_fetches;	/* fetches asked for */
-extern int mock_fetch_refused;	/* the negative errno with which hdl_ep_fetch refuses; 0: it does not */
-extern int mock_holds[16], mock_nholds;	/* hdl_ep_eager_off: rank, or -rank when it is let go */
+extern int mock_fetch_refused;	/* the negative errno with which hdl_ep_fetch refuses; 0: hdl_ep_fetch does not refuse */
+extern int mock_holds[16], mock_nholds;	/* hdl_ep_eager_off: rank, or -rank when released */
 extern enum hdl_eager_off mock_hold;	/* the latest */
 extern int mock_idles;		/* calls of hdl_tp_idle */
-extern bool mock_others;	/* a thread or a socket may end a wait: it lasts */
+extern bool mock_others;	/* a thread or a socket may end a wait: so the wait lasts */
 /* The text of the last hdl_rt_abort; the process ends with the code it was given. */
 extern char mock_last_warning[1024];
 

@@ -153,7 +153,7 @@ Test(p2p, recv_rendezvous_truncated)
 	cr_assert_eq(got[99], 1);
 	cr_assert_eq(got[100], 0);
 	cr_assert(strstr(hdl_reason_take(), "9000 bytes"));
-	/* No room at all: it is matched all the same. */
+	/* No room at all: the message is matched all the same. */
 	mock_rts(1, 3, 0, value, sizeof(value));
 	cr_assert_eq(hdl_recv(NULL, 0, bytes_t, 1, 3, &hdl_world, 0, NULL), MPI_ERR_TRUNCATE);
 	cr_assert_eq(mock_fetches, 2);
@@ -236,7 +236,7 @@ Test(p2p, cancel)
 	mock_eager(1, 4, 0, &v, sizeof(v));
 	cr_assert_eq(got, 5);
 	hdl_irecv(&got, 1, ints, 1, 4, &hdl_world, 0, &req);
-	hdl_req_cancel(req);		/* too late: it has matched */
+	hdl_req_cancel(req);		/* too late: the receive has matched */
 	cr_assert(!hdl_status_cancelled(&req->status));
 	cr_assert_eq(got, 6);
 	hdl_req_free(req);
@@ -297,7 +297,7 @@ Test(p2p, a_withdrawn_message_is_forgotten_unless_it_matched)
 	cr_assert_eq(got, 5);
 	mock_eager(1, 31, HDL_CONTEXT_CANCEL, NULL, 0);
 	cr_assert_eq(mock_refused, -1, "it has matched");
-	/* The question itself may be announced: it is fetched, so that its sender is done with it. */
+	/* The question itself may be announced: this rank fetches the question, so that the send completes at its sender. */
 	mock_rts(2, 32, 0, &data, 4);
 	mock_rts(2, 32, HDL_CONTEXT_CANCEL, NULL, 0);
 	cr_assert_eq(mock_refused, 32);

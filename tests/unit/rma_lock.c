@@ -103,7 +103,7 @@ Test(rma_lock, every_interleaving)
 enum { B_OUTSIDE, B_SAID, B_WAITS, B_GIVES_UP, B_CHANGED, B_MENDS, B_READ, B_INSIDE, B_RELEASED, B_LEFT };
 #define BPROCS 3
 struct bproc {
-	uint64_t read;		/* the word when it was found mendable */
+	uint64_t read;		/* the word when the process found the lock mendable */
 	uint64_t holds;
 	uint16_t ticket, state;
 	uint8_t at, exclusive, dead, reports;
@@ -150,7 +150,7 @@ static bool mendable(const struct bworld *w)
 	return true;
 }
 
-/* One step of a process. Returns false: it waits. */
+/* One step of a process. Returns false if the process waits. */
 static bool broken_step(struct bworld *w, struct bproc *p)
 {
 	bool entered;
@@ -398,7 +398,7 @@ Test(rma_hashed, index)
 	cr_assert((unsigned)__builtin_popcount(used) >= HDL_HASHED / 2);
 }
 
-/* ---- members whose progress an operation needs --------------------------------------------------------------------- */
+/* ---- members with progress that an operation needs ------------------------------------------------------------------ */
 
 /* A member, and the ways in which the members reach each other's memory. */
 static unsigned found_by(int size, bool maps, bool rdma, bool others_far)
@@ -430,7 +430,8 @@ Test(rma_reach, helper_where_needed)
 					if (needs)
 						cr_assert(helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
 							  other);
-					/* a member that all others have mapped, or that has no memory, needs no helper thread */
+					/* a member that all other members have mapped, or that has no memory, needs no helper
+					 * thread */
 					if (size == 1 || (maps && !far_mine))
 						cr_assert(!helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
 							  other);

@@ -99,7 +99,7 @@ Test(autotune, what_is_too_short_to_be_timed_says_nothing)
 
 	for (int i = 0; i < 100; i++) {
 		hdl_autotune_copied(t, 16 << 10, 16 * 45);
-		hdl_autotune_copied(t, 8, 40);	/* a segment's rest: it is the clock that took so long */
+		hdl_autotune_copied(t, 8, 40);	/* a segment's rest: the clock itself took so long */
 		hdl_autotune_copied(t, 0, 40);
 		cr_assert_leq(t->ns, 45, "%u ns each after %d", (unsigned)t->ns, i);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who sleeps on the device (runtime/threads.h, D). The device is a descriptor here, and nobody else writes to it: a thread that
- * is not woken is a test that does not end.
+ * Threads that sleep on the device (runtime/threads.h, D). The device is a descriptor here, which only the test writes: a thread
+ * that is not woken is a test that does not end.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * propose, answer and refuse, over a network that loses, duplicates and reorders messages, while one side may fail or die.
  *
  * In every state that can be reached: queues go through their states in order; no side uses a lane that the peer cannot receive
- * from; no side gives up while both live and the only failures are queues that can be replaced, whatever is late or duplicated.
- * From every state, when no more failures occur: both sides come to the same lane, or both to none.
+ * from; no side gives up while both live and the only failures are queues that can be replaced, even if messages are late or
+ * duplicated. From every state, when no more failures occur: both sides come to the same lane, or both to none.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -23,13 +23,13 @@ enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
 
 struct msg {
 	uint8_t what, to, kind, named, number;
-	uint8_t replacing, about;	/* about: number of the queues whose received messages the sender reports */
+	uint8_t replacing, about;	/* about: number of the queues of which the sender reports received messages */
 };
 enum { NO_QUEUE = 0, INIT, RTR, RTS };
 struct side {
 	struct hdl_conn c;
 	uint8_t queue, queue_kind, queue_number;	/* made by the actions */
-	uint8_t up, dead, rtu;				/* rtu: number of the RTU that is on its way to this side; 0: none */
+	uint8_t up, dead, rtu;				/* rtu: number of the RTU that is under way to this side; 0: none */
 	uint8_t posted;		/* number of the queues that have posted messages which may have to be posted again; 0: none */
 	uint8_t taken;		/* number of the queues that stopped last; the received messages of these are
 				 * reported to the peer */
@@ -44,7 +44,7 @@ struct world {
 /* The parameters of a run. can: mask of kinds of queues. */
 struct setting {
 	unsigned can;
-	int plant;			/* 0: the machine as it is; else a bug */
+	int plant;			/* 0: the machine of conn.c; else a planted bug */
 	int breaks;			/* how often queues break */
 	enum hdl_queue prefer[2];	/* the kind that each side prefers at present: limits on queues come into
 					 * force and cease */
@@ -202,8 +202,8 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		MUST(!s->posted, "nobody knows what of the former queue came");
 		s->posted = by_address(s->c.kind) ? 0 : s->queue_number;
 		MUST(by_address(s->c.kind) || s->queue == RTS, "a lane is used that cannot send");
-		/* a peer that has failed or died since need not receive; a peer that has stopped this queue to replace it will
-		 * report what it received */
+		/* a peer that has failed or died since need not receive; a peer that has stopped this queue for a replacement
+		 * will report the received messages */
 		MUST(by_address(s->c.kind) || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
 		     (peer->c.replacing && peer->taken == s->queue_number),
 		     "a lane is used from which the peer cannot receive");
@@ -261,7 +261,7 @@ static void deliver(const struct setting *set, struct world *w, struct msg m)
 	feed(set, w, m.to, e);
 }
 
-/* The RTU arrives, if the queue on which it was sent is still there. */
+/* The RTU arrives, if the queue that carries the RTU still exists. */
 static void deliver_rtu(const struct setting *set, struct world *w, int me)
 {
 	struct hdl_conn_event e = { .what = HDL_CONN_RTU, .number = w->side[me].rtu };
@@ -272,7 +272,7 @@ static void deliver_rtu(const struct setting *set, struct world *w, int me)
 		feed(set, w, me, e);
 }
 
-/* A connection whose other end has no queue breaks at its first use. */
+/* A connection without a queue at the other end breaks at the first use. */
 static bool breaks(const struct world *w, int me)
 {
 	const struct side *s = &w->side[me], *peer = &w->side[!me];
@@ -287,8 +287,8 @@ static bool is_heard(const struct world *w, int me)
 }
 
 /* From here on no failure occurs, and no side changes its preferred kind. The sides must come to rest without messages on the
- * lane, since a side with a lane by address may have none to send; when it sends one, the peer must get a lane, too. Returns
- * NULL, or the rule that the final state violates. */
+ * lane, since a side with a lane by address may have none to send; once that side sends one, the peer must get a lane, too.
+ * Returns NULL, or the rule that the final state violates. */
 static const char *settle(const struct setting *set, struct world w)
 {
 	bool talk = false;
@@ -328,11 +328,11 @@ static const char *settle(const struct setting *set, struct world w)
 
 			if (w.side[0].dead || w.side[1].dead)
 				return NULL;
-			/* a side that never wanted a lane learns that there is none when it wants one */
+			/* a side that never wanted a lane learns that there is none when asking for one */
 			if (a->state != b->state && (a->state == HDL_CONN_READY || b->state == HDL_CONN_READY ||
 						     (a->state != HDL_CONN_NONE && b->state != HDL_CONN_NONE)))
 				return "the sides end in different states";
-			/* kinds without agreement: each side sends by its own kind */
+			/* kinds without agreement: each side sends by the kind of that side */
 			if (a->state == HDL_CONN_READY && a->kind != b->kind && !(by_address(a->kind) && by_address(b->kind)))
 				return "the sides end with lanes of different kinds";
 			if (a->state == HDL_CONN_READY && !by_address(a->kind) && a->number != b->number)
@@ -571,7 +571,7 @@ Test(transport_conn, planted_bugs_are_found)
 }
 
 /* A limit may come into force between the peer's naming of a kind and the proposal of that kind: if the peer refused the
- * proposal, it would name another kind, and so on without end. */
+ * proposal, the peer would name another kind, and so on without end. */
 Test(transport_conn, a_kind_that_was_named_is_taken)
 {
 	struct hdl_conn_self self = { .can = RC | XRC, .prefer = HDL_QUEUE_XRC };
@@ -595,7 +595,8 @@ static bool does(const struct hdl_conn_todo *todo, enum hdl_conn_do what)
 	return false;
 }
 
-/* Steps whose absence the exploration does not notice, since a repetition, or an action of the peer, makes up for it. */
+/* Steps that may be missing without notice by the exploration, since a repetition, or an action of the peer, makes up for the
+ * missing step. */
 Test(transport_conn, single_steps)
 {
 	struct hdl_conn_self self = { .can = RC, .prefer = HDL_QUEUE_RC };

@@ -6,7 +6,7 @@
 
 #include "transport/peer/order.h"
 
-/* Receives one message; appends what is delivered to out. */
+/* Receives one message; appends the delivered messages to out. */
 static unsigned receive(struct hdl_order *o, uint32_t value, uint32_t *out)
 {
 	struct hdl_parked *p;

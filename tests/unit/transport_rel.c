@@ -250,7 +250,8 @@ Test(rel, heavy_loss_costs_no_long_waits, .timeout = 60)
 		one += now;
 		cr_expect_eq(ends[1].rel.duplicates, 0, "nothing goes again that has come");
 	}
-	/* Without loss it takes 4.4 and 7.2 ms; with a timeout that doubles until a packet is timed, 92 and 1,347 ms. */
+	/* Without loss the exchange takes 4.4 and 7.2 ms; with a timeout that doubles until a packet is timed, 92 and 1,347
+	 * ms. */
 	cr_expect_lt(both, 5 * 25000000, "%lu us", (unsigned long)both / 1000);
 	cr_expect_lt(one, 5 * 80000000, "%lu us", (unsigned long)one / 1000);
 }
@@ -279,8 +280,8 @@ Test(rel, nonsense_is_ignored)
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 99), HDL_REL_DUPLICATE);
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 100 + HDL_REL_WINDOW), HDL_REL_DUPLICATE, "beyond the window");
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 103, 0, &ops), 3);
-	/* a late older acknowledgement selects a packet that is the first missing one by now: it must not
-	 * be sent again for that */
+	/* a late older acknowledgement selects a packet that is the first missing one by now: that packet must not be sent
+	 * again */
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(&ends[0].rel, (void *)1);
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 105, 0, &ops), 2);
@@ -430,8 +431,8 @@ static void wait_in_vain(struct hdl_rel *r, const struct hdl_rel_ops *ops, unsig
 		now = due;
 }
 
-/* A timeout that has grown is reset when a probe is answered in time. A late answer does not reset it: the peer has made no
- * progress, or the network is slow. After a packet was sent again, a whole timeout runs. */
+/* A timeout that has grown is reset when a probe is answered in time. A late answer does not reset the timeout: the peer has made
+ * no progress, or the network is slow. After a packet was sent again, a whole timeout runs. */
 Test(rel, backoff_is_forgotten)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -504,8 +505,8 @@ Test(rel, bandwidth_with_loss, .timeout = 60)
 	}
 }
 
-/* A timed packet sets the timeout. A packet that is acknowledged after its timeout does not (Karn), nor a packet whose
- * acknowledgement the sender looked at late. */
+/* A timed packet sets the timeout. A packet that is acknowledged after the timeout does not (Karn), nor a packet with an
+ * acknowledgement that the sender processed late. */
 Test(rel, timeout_follows_the_round_trip)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -581,8 +582,8 @@ Test(rel, slow_network, .timeout = 60)
 	cr_expect_lt(t, 6000000000, "%lu us", (unsigned long)t / 1000);
 }
 
-/* The congestion window: halved once for all losses of one window, not below its floor; while it limits the sender, doubled,
- * then increased by one. */
+/* The congestion window: halved once for all losses of one window, not below a floor; while the window limits the sender,
+ * doubled, then increased by one. */
 Test(rel, congestion_window)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -614,7 +615,7 @@ Test(rel, congestion_window)
 		hdl_rel_ack(r, r->next, 0, &ops);
 	}
 	cr_expect(r->cwnd > HDL_REL_WINDOW / 2 && r->cwnd <= HDL_REL_WINDOW / 2 + 4, "%u", r->cwnd);
-	/* no packet waits for the window: it stays */
+	/* no packet waits for the window: the window stays */
 	uint32_t was = r->cwnd;
 	for (int i = 0; i < 200; i++) {
 		push(&ends[0]);
@@ -682,7 +683,7 @@ Test(rel, room_for_several)
 	cr_expect_eq(r->probes, 0);
 	for (int i = 0; i < 5; i++)
 		push(&ends[0]);
-	/* at first half of a small window is available: the peer is asked once, and then all of it is */
+	/* at first half of a small window is available: the peer is asked once, and then the whole window is available */
 	for (int i = 0; i < 2; i++)
 		cr_expect(hdl_rel_has_room_for(r, 19, &ops));
 	cr_expect(!hdl_rel_has_room_for(r, 20, &ops));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The eager ring's layout. Sender and receiver in one process; a write is carried out as a device does it, byte for
- * byte in ascending order, and the receiver looks after every single byte: it must never see a frame before the last
- * byte of its header is there, and never one that nobody sent.
+ * The eager ring's layout. Sender and receiver in one process; a write is carried out as by a device, byte for byte in ascending
+ * order, and the receiver polls after every single byte: the receiver must never see a frame before the last byte of the header
+ * is there, and never a frame that was not sent.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -332,7 +332,7 @@ Test(ring, acknowledgements_out_of_range_are_ignored)
 	free(p.mem);
 }
 
-/* Everything is read at once, but reported only when it must be: the sender is never stuck. */
+/* Everything is read at once, but reported as late as allowed: the sender is never stuck. */
 Test(ring, any_frame_fits_behind_what_is_not_reported)
 {
 	static const uint32_t sizes[] = { 8, 9, 11, 15, 16, 37, 64, 511, 4096 };

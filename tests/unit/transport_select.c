@@ -105,7 +105,8 @@ Test(select, small_jobs_need_no_xrc_and_no_dc)
 	cr_expect_eq(hdl_select_possible(ALL, RC | XRC, 4, 4, 0), RC | XRC);
 }
 
-/* HEDDLE_RC_PEERS need not be the same on all ranks: two whose limits differ have a kind in common, and so one to be selected. */
+/* HEDDLE_RC_PEERS need not be the same on all ranks: two ranks with different limits have a kind in common, and so one to be
+ * selected. */
 Test(select, any_two_limits_have_a_kind_in_common)
 {
 	static const int limits[] = { 0, 1, 3, 4, RC_MOST, 20000 };

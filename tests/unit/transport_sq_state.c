@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* States of a send queue: every sequence of events, up to a length, against what the rest of the transport relies on. */
+/* States of a send queue: every sequence of events, up to a length, against the rules on which the rest of the transport
+ * relies. */
 #include <criterion/criterion.h>
 
 #include "transport/queue/sq_state.h"

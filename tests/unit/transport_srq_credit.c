@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credits for pooled receives: a sender and a receiver with random grants, answers that overtake each other, and
- * messages the other way now and then. Whoever has no room must come to have some without being helped, and never has
- * more in flight than was granted.
+ * Credits for pooled receives: a sender and a receiver with random grants, answers that overtake each other, and messages the
+ * other way now and then. A sender without credits must get some without help, and never has more messages in flight than were
+ * granted.
  */
 #include <criterion/criterion.h>
 #include <string.h>

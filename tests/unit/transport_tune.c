@@ -144,7 +144,7 @@ Test(tune, windows_are_measured)
 		cr_assert(c == HDL_TUNE_SIZES + 2 || !t.class[c].tune, "class %d was never used", c);
 }
 
-/* However many begin before the first of them ends: a trial takes no more than it needs. */
+/* A trial takes no more transfers than needed, also if many begin before the first of them ends. */
 Test(tune, trials_are_short_in_windows)
 {
 	struct hdl_tune t = { 0 };

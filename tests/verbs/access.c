@@ -9,7 +9,7 @@
  * Requester and responder take turns, so they share one processor: a turn is then a switch, not the wake-up of another
  * processor, and the 180,000 cases take a third of the time. Each case sets an alarm, which ends a process that hangs.
  *
- *     access [-v] [WORD...]    only cases whose names contain all these words
+ *     access [-v] [WORD...] only cases with all these words in the name
  */
 #include "access.h"
 

@@ -73,8 +73,8 @@ struct order {
 	enum event event;
 	/* LOOK */
 	bool good;			/* the good request changed this */
-	bool good_takes;		/* it took a receive */
-	bool good_received;		/* ... whose buffer has the data */
+	bool good_takes;		/* the good request took a receive */
+	bool good_received;		/* ... with the data in the buffer */
 	uint32_t at, n;
 	uint8_t data[256];
 	int received;			/* enum ibv_wc_status of the refused message's receive; -1: none completes */
@@ -84,7 +84,7 @@ struct order {
 /* The responder's answers. */
 struct answer {
 	uint32_t qpn, srqn, other_srqn, gone_rkey;
-	char complaint[256];		/* LOOK, SLEEP; empty: all is as it must be */
+	char complaint[256];		/* LOOK, SLEEP; empty: no violation */
 };
 /* Told once. */
 struct card {
@@ -99,8 +99,8 @@ void access_answer(struct vt_peer *peer);
 /* ---- ways in --------------------------------------------------------------------------------------------------------- */
 
 enum api { POST, WR, EXP, APIS };
-/* TD: a queue of a thread domain, which has no lock; LIST: behind a good request in the same call; SHARED: a
- * cross-channel queue, whose requests are written down and run from there; TASK: the same by a task list. */
+/* TD: a queue of a thread domain, which has no lock; LIST: behind a good request in the same call; SHARED: a cross-channel queue:
+ * requests are stored in the ring and executed from there; TASK: the same by a task list. */
 enum mode { TD, LOCKED, LIST, SHARED, TASK, MODES };
 
 struct shape {

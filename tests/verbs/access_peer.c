@@ -156,7 +156,7 @@ static void bring_up(const struct order *o)
 		CHECK(!vt_to(p.qp, IBV_QPS_ERR), "ERR");
 }
 
-/* The i-th receive. Each has its half of the window; a defective one begins or ends one byte outside. */
+/* The i-th receive. Each receive has one half of the window; a defective one begins or ends one byte outside. */
 static void post(const struct order *o, int i)
 {
 	uint32_t room = o->length + (o->transport == UD ? GRH : 0), at = RWIN_AT + (i ? 350 : 0);
@@ -208,7 +208,7 @@ static void prepare(const struct order *o, struct answer *a)
 	if (o->answerer != Q_RESET || p.srq)
 		for (int i = 0; i < 2; i++)
 			post(o, i);
-	/* a DC target has its number when it is ready to receive */
+	/* a DC target has a number once ready to receive */
 	a->qpn = p.qp->qp_num;
 	a->other_srqn = p.other_srqn;
 }
@@ -229,7 +229,7 @@ static void happen(enum event e)
 
 #define COMPLAIN(...) return (void)snprintf(a->complaint, sizeof(a->complaint), __VA_ARGS__)
 
-/* Whether byte i of this lane is as it must be. */
+/* Returns whether byte i of this lane has the expected value. */
 static bool as_expected(const struct order *o, uint32_t at, int l, uint32_t i)
 {
 	uint8_t byte = p.mem[l][i];
@@ -247,7 +247,7 @@ static void look(const struct order *o, struct answer *a)
 	bool good = false, refused = false;
 	int event = -1;
 
-	/* an unsignaled request may still be on its way: its data, or its receive, tell when it is here */
+	/* an unsignaled request may still be under way: the data, or the receive's completion, show its arrival */
 	for (uint64_t end = vt_ms() + 20000; o->good && memcmp(p.mem[p.now.lane] + at, o->data, o->n) && vt_ms() < end;)
 		sched_yield();
 	for (uint64_t end = vt_ms() + 20000; vt_ms() < end;) {
@@ -295,7 +295,7 @@ static void look(const struct order *o, struct answer *a)
 		COMPLAIN("the responder's queue is %s", broken ? "in error" : "not in error");
 }
 
-/* Sleeps until it is written to. Nothing is sent before this says that it is about to: so there is no second look. */
+/* Sleeps until memory is written. The peer sends nothing before this process announces the sleep, so no second look is needed. */
 static void sleep_until_written(struct vt_peer *peer, struct answer *a)
 {
 	uint32_t seen;

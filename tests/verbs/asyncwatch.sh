@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# An unmodified program that waits for asynchronous events, ibv_asyncwatch, sees what shcactl injects, one that is stopped meanwhile, too.
+# An unmodified program that waits for asynchronous events, ibv_asyncwatch, gets the events that shcactl injects, also while stopped.
 . "${srcdir:-.}/tests/verbs/common.sh"
 need ibv_asyncwatch
 
@@ -18,7 +18,7 @@ watch() {
 inject() {
 	timeout 30 "$builddir/shcactl" --fabric "$SHCA_FABRIC" inject "$@" || fail "inject $*: $?"
 }
-# It writes what it has seen when it ends: after the device's failure.
+# The program writes the events at its end: after the device's failure.
 wants='PORT_ERR PORT_ACTIVE LID_CHANGE PKEY_CHANGE SM_CHANGE GID_CHANGE CLIENT_REREGISTER DEVICE_FATAL'
 saw() {
 	for w in $wants; do
@@ -34,7 +34,7 @@ wait_for() {
 	done
 }
 
-# line by line, although it is no terminal
+# line by line, although the output is no terminal
 command -v stdbuf >/dev/null || skip "no stdbuf"
 export _STDBUF_O=L
 LD_PRELOAD=$(stdbuf -oL env | sed -n 's/^LD_PRELOAD=//p')

@@ -247,7 +247,7 @@ static void refusals(struct here *h, char *mem, const struct ibv_mr *mr)
 	wr.ext_op.masked_atomics.remote_addr = (uintptr_t)mr->addr + mr->length;
 	CHECK(!ibv_exp_post_send(qp, &wr, &bad), "post");
 	vt_expect(h->cq, 1, IBV_WC_REM_ACCESS_ERR);
-	/* a region whose addresses are not aligned as its memory is */
+	/* a region with addresses that are not aligned as the memory */
 	struct ibv_mr *odd = ibv_reg_mr_iova(h->t.pd, mem + 4, 256, 0x10000, VT_ACCESS);
 	struct ibv_qp *q = make(h, 0, 64);
 	CHECK(odd, "ibv_reg_mr_iova");
@@ -278,7 +278,7 @@ static void capabilities(struct here *h)
 	      attr.ext_atom.max_fa_bit_boundary, attr.ext_atom.log_max_atomic_inline);
 }
 
-/* Operands at addresses are read when the request is posted; those in memory when it runs. */
+/* Operands at addresses are read at the post; operands in memory when the request runs. */
 static void when_read(struct here *h, char *mem, const struct ibv_mr *mr)
 {
 	struct ibv_cq *other = vt_cq(&h->t, 4, NULL);

@@ -278,7 +278,7 @@ static void synchronous(void)
 	rdma_dereg_mr(so);
 	rdma_dereg_mr(si);
 	rdma_destroy_ep(id);
-	/* nobody there */
+	/* no listener */
 	rdma_destroy_ep(l);
 	res = info(port, 0);
 	CHECK(!rdma_create_ep(&id, res, NULL, &for_client), "rdma_create_ep");

@@ -265,7 +265,7 @@ static void backlog(void)
 		if (i == 2)
 			cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);
 		if (i == 3)
-			cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);	/* of active[0], whose request was destroyed */
+			cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);	/* of active[0], since its request was destroyed */
 	}
 	cm_destroy(cm_request(s));
 	cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);

@@ -100,7 +100,7 @@ static void ports(void)
 	CHECK(rdma_bind_addr(other, SA(a)) == -1 && errno == EADDRINUSE, "the same service id at the same GID");
 	a = ib_addr(&gids[0], RDMA_PS_IB, port_of(l));
 	CHECK(!rdma_bind_addr(other, SA(a)) && other->port_num == 1, "the same service id at the other port");
-	/* nobody listens there: it is bound only */
+	/* no listener at that address: `other` is only bound */
 	struct rdma_cm_id *id = resolved(ch, RDMA_PS_IB, &gids[0], port_of(l));
 	cm_qp(id, IBV_QPT_RC);
 	CHECK(!rdma_connect(id, &p), "rdma_connect");

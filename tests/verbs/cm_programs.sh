@@ -12,7 +12,7 @@ listens() {
 		$4 == "00010000" && $8 ~ /^@shca-cm\// && $7 in ours { found = 1 } END { exit !found }' /proc/net/unix
 }
 # both SERVER... -- CLIENT...: starts the client until it reaches the server, from when the server listens on. A client of several
-# connections that met the beginning of that would leave with some of them refused and others not, which the server takes for an error.
+# connections that came at the beginning of that would leave with only some of them refused, which the server takes for an error.
 both() {
 	server_command=
 	while [ "$1" != -- ]; do
@@ -28,7 +28,7 @@ both() {
 	pids="$pids $server"
 	n=0
 	case $server_command in
-	' fi_pingpong'*) ;;	# listens for each peer, which it meets by TCP
+	' fi_pingpong'*) ;;	# listens for each peer, by TCP
 	*)
 		until listens || [ $n -ge 300 ] || ! kill -0 $server 2>/dev/null; do
 			n=$((n + 1))
@@ -59,7 +59,7 @@ both rstream -S 4096 -C 200 -- rstream -s 127.0.0.1 -S 4096 -C 200
 head -c 300000 /dev/urandom >"$tmp/sent"
 both rcopy -- rcopy "$tmp/sent" "127.0.0.1:$tmp/received"
 cmp "$tmp/sent" "$tmp/received" || fail "rcopy: another file"
-# its own port of TCP lies among those that the kernel gives to clients
+# the program's TCP port lies among those that the kernel gives to clients
 free_port
 both fi_pingpong -B $port -p verbs -e msg -I 100 -- fi_pingpong -P $port -p verbs -e msg -I 100 127.0.0.1
 [ $ran -gt 0 ]

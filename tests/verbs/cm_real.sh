@@ -4,7 +4,7 @@
 # are refused with the reason, since the kernel has no RDMA CM here. tests/vm/jobs/cm.sh has a device that works.
 . "${srcdir:-.}/tests/verbs/common.sh"
 need ucmatose unshare ip mount
-# Network and mounts of its own: 10.9.8.7 is the device's, 10.9.8.8 nobody's.
+# A separate network and mount namespace: 10.9.8.7 is the device's, 10.9.8.8 that of no device.
 cat >"$tmp/inside" <<'END'
 mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband || exit 77
 ip link set lo up && ip addr add 10.9.8.7/32 dev lo || exit 77
@@ -21,7 +21,7 @@ try() {
 	cat "$tmp/tool.out" >&2
 	exit 1
 }
-# without a device: every local address is the software HCA's, another host is nobody's
+# without a device: every local address is the software HCA's, another host has no device
 try 237 'there is no real RDMA device' ucmatose -s 10.9.8.8
 try 0 'return status 0' sh -c 'ucmatose -b 10.9.8.7 & sleep 0.2; until ucmatose -s 10.9.8.7; do sleep 0.2; done; wait'
 netdevs=/sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs
@@ -36,7 +36,7 @@ try 255 'a real RDMA device, .* cannot be opened' ucmatose -s 10.9.8.7
 try 255 'a real RDMA device, .* cannot be opened' ucmatose -s 127.0.0.1 -b 10.9.8.7
 # loopback is never a device's; a listener to every address hears of the software HCA
 try 0 'return status 0' sh -c 'ucmatose & sleep 0.2; until ucmatose -s 127.0.0.1; do sleep 0.2; done; wait'
-# as an adapter of IPoIB has its interface
+# as the interface of an adapter with IPoIB
 rm -r $netdevs
 try 0 'return status 0' sh -c 'ucmatose -b 10.9.8.7 & sleep 0.2; until ucmatose -s 10.9.8.7; do sleep 0.2; done; wait'
 mkdir -p /sys/class/infiniband/rxe0/device/net/lo

@@ -41,12 +41,12 @@ listening() {
 	hex=$(printf ':%04X' "$1")
 	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 } END { exit !f }'
 }
-# Below the ports that the kernel gives to clients (ip_local_port_range): a connection has its port as well as who listens.
+# Below the ports that the kernel gives to clients (ip_local_port_range): a connection has a port as well as a listener.
 port=$((10000 + $$ % 15000))
 free_port() {
 	while port=$((port + 1)); listening $port; do :; done
 }
-# start_server SECONDS PROGRAM ARGUMENT...: on a port that nobody has; waits until it listens. Sets port and server.
+# start_server SECONDS PROGRAM ARGUMENT...: on a free port; waits until the server listens. Sets port and server.
 start_server() {
 	limit=$1
 	shift

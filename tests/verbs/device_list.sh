@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The device is found by those who ask for it, with every way of linking, and by nobody else.
+# The device is found by programs that ask for the software HCA, with every way of linking, and by no other program.
 . "${srcdir:-.}/tests/verbs/common.sh"
 need ibv_devices ibv_devinfo
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An ordinary verbs program: prints how many devices of the name shca0 it sees, and whether it can open one. */
+/* An ordinary verbs program: prints how many devices of the name shca0 it sees, and whether the program can open one. */
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>

@@ -78,7 +78,7 @@ static void send_room(void)
 	drop(a, b);
 }
 
-/* A list of the builder fits, or nothing of it is posted. */
+/* All requests of a list of the builder fit, or none is posted. */
 static void builder_room(void)
 {
 	struct ibv_qp_init_attr_ex x = {
@@ -115,7 +115,8 @@ static void builder_room(void)
 	drop(a, b);
 }
 
-/* A shared receive queue for no requests, as libmlx5 makes it for the attributes' defaults: ibv_query_srq tells its real size. */
+/* A shared receive queue for no requests, as libmlx5 makes it for the attributes' defaults: ibv_query_srq returns the real
+ * size. */
 static void no_receives_asked(void)
 {
 	struct ibv_srq_init_attr a = {.attr = {.max_wr = 0}};
@@ -128,7 +129,7 @@ static void no_receives_asked(void)
 	CHECK(!ibv_destroy_srq(srq), "destroy");
 }
 
-/* The same of receives; a completion that is polled makes room, and so does one that is purged with its queue. */
+/* The same of receives; polling a completion makes room, and so does purging a completion with the queue. */
 static void receive_room(void)
 {
 	struct ibv_srq *srq = shared(3);
@@ -167,7 +168,7 @@ static void receive_room(void)
 	drop(c, s);
 	CHECK(!vt_srq_recv(srq, 5, vt_sge(mr, 512, 8)) && !vt_srq_recv(srq, 6, vt_sge(mr, 512, 8)), "receives of the purged");
 	CHECK(vt_srq_recv(srq, 7, vt_sge(mr, 512, 8)) == ENOMEM, "a fourth receive");
-	/* in error a receive is flushed, whenever it is posted */
+	/* in ERR every receive is flushed, also one posted later */
 	CHECK(!vt_to(b, IBV_QPS_ERR) && !vt_recv(b, 8, vt_sge(mr, 512, 8)), "a receive in ERR");
 	vt_expect(rcq, 8, IBV_WC_WR_FLUSH_ERR);
 	drop(a, b);
@@ -176,8 +177,8 @@ static void receive_room(void)
 
 /* ---- completion queues ----------------------------------------------------------------------------------------------- */
 
-/* A CQ takes as many completions as it has entries, in order; one more is an overrun, for which its owner gets IBV_EVENT_CQ_ERR.
- * Destroying a queue frees the entries of its completions. */
+/* A CQ takes as many completions as it has entries, in order; one more is an overrun, for which the CQ's owner gets
+ * IBV_EVENT_CQ_ERR. Destroying a queue frees the entries of the queue's completions. */
 static void completion_room(void)
 {
 	struct ibv_cq *cq = vt_cq(&t, 8, NULL), *other = scq;
@@ -194,7 +195,7 @@ static void completion_room(void)
 		for (uint64_t i = 0; i < n; i++)
 			vt_expect(cq, i, IBV_WC_SUCCESS);
 	}
-	/* not polled, and gone with its queue */
+	/* not polled, and gone with the queue */
 	for (uint64_t i = 0; i < n; i++)
 		CHECK(!write_8(a, i, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED), "post");
 	CHECK(!vt_to(a, IBV_QPS_RESET) && !vt_to(b, IBV_QPS_RESET), "RESET");
@@ -222,7 +223,7 @@ static void completion_room(void)
 		CHECK(!write_8(a, i, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED), "post");
 	bool told = false;
 	while (!ibv_get_async_event(t.ctx, &e)) {
-		/* its queues are told as well */
+		/* queues of the CQ raise an event as well */
 		CHECK(e.event_type == IBV_EVENT_CQ_ERR || e.event_type == IBV_EVENT_QP_FATAL, "event %d", e.event_type);
 		told |= e.event_type == IBV_EVENT_CQ_ERR;
 		ibv_ack_async_event(&e);
@@ -269,7 +270,7 @@ static void failed_answers_nobody(void)
 		vt_rtr_rts(b, a->qp_num, vt_rts_attr());
 		struct ibv_sge wrong = vt_sge(mr, 0, 8);
 		wrong.lkey ^= 0x5500;
-		/* b knows a's window; then a's own request fails, at once or when its retries are used up. The receive is posted
+		/* b knows a's window; then a's own request fails, at once or when the retries are used up. The receive is posted
 		 * before: with the first one all windows are looked up anew */
 		CHECK(!vt_recv(a, 2, vt_sge(mr, 512, 8)), "receive");
 		CHECK(!write_8(b, 1, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_INLINE), "write");
@@ -286,7 +287,7 @@ static void failed_answers_nobody(void)
 	}
 }
 
-/* A request posted behind one that waits does not overtake it. */
+/* A request does not overtake an earlier request that waits. */
 static void order(void)
 {
 	struct ibv_qp *a = make(IBV_QPT_RC, 8, 4, 8, NULL), *b = make(IBV_QPT_RC, 8, 4, 8, NULL);
@@ -322,8 +323,7 @@ static void short_atomic(void)
 
 /* ---- no bytes ------------------------------------------------------------------------------------------------------- */
 
-/* Segments of no bytes name nothing, whatever address and key they have: in front of, between and behind segments with bytes,
- * and alone. */
+/* Segments of no bytes are valid with any address and key: in front of, between and behind segments with bytes, and alone. */
 static void empty_segments(void)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM};
@@ -409,8 +409,8 @@ static void no_bytes_no_key(void)
 
 /* ---- datagrams ------------------------------------------------------------------------------------------------------- */
 
-/* The GRH at mem + 4096 is as the address handle says; behind it come headers of 20 bytes, `more`, the padded data and the
- * ICRC. */
+/* The GRH at mem + 4096 has the fields of the address handle; behind the GRH come headers of 20 bytes, `more`, the padded data
+ * and the ICRC. */
 static void grh_of(struct ibv_wc *wc, bool full, uint32_t more, uint32_t padded)
 {
 	struct ibv_grh grh;
@@ -462,7 +462,8 @@ static void datagrams(void)
 	wc = vt_expect(rcq, 4, IBV_WC_SUCCESS);
 	CHECK(wc.wc_flags & IBV_WC_GRH && (mem[4096] & 0xf0) == 0x60, "no GRH: flags %#x", wc.wc_flags);
 	grh_of(&wc, false, 0, 16);
-	/* what the address handle says is in it, and ibv_init_ah_from_wc finds it: data of 13 bytes, with an immediate */
+	/* the GRH has the fields of the address handle, and ibv_init_ah_from_wc finds them: data of 13 bytes, with an
+	 * immediate */
 	global.grh.flow_label = 0xabcde;
 	global.grh.traffic_class = 0x5a;
 	global.grh.hop_limit = 77;
@@ -502,7 +503,7 @@ static void datagrams(void)
 
 /* ---- regions that go ------------------------------------------------------------------------------------------------- */
 
-/* A key comes back late: until then nothing has it. */
+/* A key is reused late: until then no object has that key. */
 static void keys(void)
 {
 	struct ibv_qp *a = NULL, *b = NULL;
@@ -577,7 +578,7 @@ static void deregistered(void)
 			CHECK(vt_ms() < end, "nothing is written");
 		CHECK(!ibv_dereg_mr(r), "ibv_dereg_mr");
 		memset(heavy_to, 0, HEAVY);
-		/* a peer in the middle of its copy gets the time that the copy takes */
+		/* a peer in the middle of a copy gets the time to complete the copy */
 		for (int look = 0; look < 3; look++, sched_yield())
 			for (uint32_t k = 0; k < HEAVY; k += 64)
 				CHECK(!heavy_to[k], "byte %u was written after ibv_dereg_mr", k);
@@ -647,7 +648,7 @@ static void contended(void)
 
 /* ---- queues that wait ------------------------------------------------------------------------------------------------ */
 
-/* A stall is measured from its own beginning: the budget that an earlier request has used is not missing. */
+/* The time of a stall counts from the beginning of that stall: an earlier request has used up none of the budget. */
 static void stalls(void)
 {
 	struct ibv_qp *a = make(IBV_QPT_RC, 8, 4, 0, NULL), *b = make(IBV_QPT_RC, 8, 4, 0, NULL);

@@ -281,7 +281,7 @@ static void datagrams(struct vt *t)
 	CHECK(!ibv_post_send(a, &wr, &bad), "send");
 	vt_expect(scq, 1, IBV_WC_SUCCESS);
 	vt_none(rcq);
-	/* longer than the MTU: 4096 is all that fits, and it fits into no receive here */
+	/* longer than the MTU: 4096 is the most that fits, and no receive here is that long */
 	wr.wr.ud.ah = ah;
 	wr.sg_list = &big;
 	CHECK(!ibv_post_send(a, &wr, &bad), "send");

@@ -148,7 +148,7 @@ static void srq_limit(struct vt *t)
 	CHECK(!vt_send(a, 10, vt_sge(mr, 8, 8), 0), "send");
 	vt_expect(cq, 3, IBV_WC_SUCCESS);
 	CHECK(!readable(t->ctx->async_fd, 0), "one event only");
-	/* armed when it is crossed already */
+	/* armed when the limit is crossed already */
 	at.srq_limit = 10;
 	CHECK(!ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT), "arm");
 	ev = async_event(t->ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -165,7 +165,7 @@ static void srq_limit(struct vt *t)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq), "destroy");
 }
 
-/* A queue with an SRQ gets IBV_EVENT_QP_LAST_WQE_REACHED once when it enters ERR, by whichever cause, behind the event of that
+/* A queue with an SRQ gets IBV_EVENT_QP_LAST_WQE_REACHED once when the queue enters ERR, by any cause, behind the event of that
  * cause; and once more after RESET. Receives that are posted stay in the SRQ for other queues. */
 static void last_receive(struct vt *t)
 {
@@ -217,7 +217,7 @@ static void last_receive(struct vt *t)
 	}
 }
 
-/* The first message to a queue in RTR tells that its peer is there; to one in RTS, or a later one, nothing. */
+/* The first message to a queue in RTR raises IBV_EVENT_COMM_EST; to a queue in RTS, or a later message, no event. */
 static void first_message(struct vt *t)
 {
 	const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
@@ -286,8 +286,8 @@ static struct ibv_qp *small_qp(struct vt *t, struct ibv_cq *scq, struct ibv_cq *
 	return qp;
 }
 
-/* Completions that fit are delivered and may be polled; the message whose completion did not fit fails at its sender; every
- * queue of the CQ is in error, with its event; polling does not end the CQ's error. */
+/* Completions that fit are delivered and may be polled; a message with a completion that did not fit fails at the sender; every
+ * queue of the CQ is in ERR, with an event; polling does not end the CQ's error. */
 static void overrun(struct vt *t)
 {
 	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
@@ -312,13 +312,13 @@ static void overrun(struct vt *t)
 	}
 	CHECK(vt_state(b) == IBV_QPS_ERR && vt_state(idle) == IBV_QPS_ERR, "the queues of the CQ are in error");
 	CHECK(vt_state(bystander) == IBV_QPS_RTS, "the others are not");
-	/* the message whose completion was lost is no success at its sender */
+	/* the message with the lost completion is no success at the sender */
 	vt_expect(cq, 2, IBV_WC_REM_OP_ERR);
 	struct ibv_wc wc;
 	for (uint64_t n = 0; n < (uint64_t)small->cqe; n++)
 		vt_expect(small, n, IBV_WC_SUCCESS);
 	CHECK(ibv_poll_cq(small, 1, &wc) < 0, "a CQ in error says so");
-	/* it stays so: a queue that is brought up again fails again */
+	/* the CQ stays in error: a queue that is brought up again fails again */
 	CHECK(!vt_to(idle, IBV_QPS_RESET) && !vt_to(bystander, IBV_QPS_RESET), "reset");
 	vt_connect_pair(idle, bystander);
 	CHECK(!vt_recv(bystander, 7, vt_sge(mr, 0, 8)) && !vt_send(idle, 8, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED), "post");
@@ -326,7 +326,7 @@ static void overrun(struct vt *t)
 	CHECK(ibv_poll_cq(small, 1, &wc) < 0, "nothing comes to a CQ in error");
 	CHECK(vt_state(idle) == IBV_QPS_ERR && drain_events(t->ctx, IBV_EVENT_QP_FATAL, idle) == 1, "it fails again");
 	CHECK(!drain_events(t->ctx, IBV_EVENT_CQ_ERR, NULL), "one event only");
-	/* no queue is made for it */
+	/* no queue can be created on that CQ */
 	struct ibv_qp_init_attr i = { .send_cq = small, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
 	CHECK(!ibv_create_qp(t->pd, &i) && errno == EINVAL, "a queue for a CQ in error");
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_qp(idle) && !ibv_destroy_qp(bystander) &&
@@ -375,7 +375,7 @@ static void overrun_requests(struct vt *t)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(small) && !ibv_destroy_cq(cq), "destroy");
 }
 
-/* A responder that is denied access learns of it. */
+/* A responder that denies access raises an event. */
 static void access_error(struct vt *t, struct vt *other)
 {
 	struct ibv_cq *cq = vt_cq(t, 64, NULL), *ocq = vt_cq(other, 64, NULL);
@@ -383,7 +383,7 @@ static void access_error(struct vt *t, struct vt *other)
 	vt_connect_pair(a, b);
 	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 1, vt_sge(mr, 0, 8), 0, 0x123400), "post");
 	vt_expect(cq, 1, IBV_WC_REM_ACCESS_ERR);
-	/* it is the other context's event; ibv_get_async_event of this context must not remove it */
+	/* the event is the other context's; ibv_get_async_event of this context must not remove it */
 	struct ibv_async_event ev;
 	fcntl(t->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	CHECK(ibv_get_async_event(t->ctx, &ev) == -1 && errno == EAGAIN, "the wrong context got an event");
@@ -399,7 +399,7 @@ static bool has_event(struct vt *t)
 	return readable(t->ctx->async_fd, 0);
 }
 
-/* Destroying an object removes its unread events, and poll(2) shows that. Events of other objects stay. */
+/* Destroying an object removes the object's unread events, and poll(2) shows that. Events of other objects stay. */
 static void goes_unread(struct vt *t)
 {
 	struct ibv_srq_init_attr i = { .attr = { .max_wr = 8, .max_sge = 1 } };

@@ -173,7 +173,7 @@ static void enables(void)
 	CHECK(!post(early, &all, 1), "ENABLE of all");
 	vt_expect(cq, 2, IBV_WC_SUCCESS);
 	CHECK(mem[0] == 2, "%lu adds", (unsigned long)mem[0]);
-	/* the base has not moved so far: it is two completions behind */
+	/* the base has not moved so far: the base is two completions behind */
 	struct ibv_exp_send_wr move[2] = {wait_for(2, true), add_to(0, 3)};
 	CHECK(!post(late, move, 2), "post");
 	vt_expect(cq, 3, IBV_WC_SUCCESS);
@@ -301,7 +301,7 @@ static void unused_fields(void)
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
 }
 
-/* The objects that a request names may be destroyed before it is executed. */
+/* The objects that a request names may be destroyed before the request is executed. */
 static void gone(void)
 {
 	struct ibv_qp *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND, 8), *q = loop(CROSS, 8);
@@ -346,7 +346,7 @@ static void lists(void)
 	struct ibv_exp_send_wr en = enable(m, 2), todo[5];
 	struct ibv_exp_task task[2], *bad;
 
-	/* an ENABLE may stand before the requests that it enables */
+	/* an ENABLE may stand before the enabled requests */
 	mem[0] = 0;
 	for (uint64_t i = 0; i < 5; i++)
 		todo[i] = add_to(0, i);

@@ -189,7 +189,7 @@ static void completion_queues(void)
 	ca.comp_mask = 7;
 	CHECK(ibv_exp_modify_cq(one, &ca, 4) == EINVAL && ibv_exp_modify_cq(one, NULL, 1) == EINVAL, "unknown attributes");
 
-	/* a queue of the same domain: it works, and outlives the domain */
+	/* a queue of the same domain: the queue works, and outlives the domain */
 	struct ibv_exp_qp_init_attr qa = {
 		.send_cq = one, .recv_cq = one, .qp_type = IBV_QPT_RC, .pd = t.pd, .res_domain = domain,
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
@@ -238,7 +238,7 @@ static void queues(void)
 	struct ibv_exp_qp_attr q, got;
 	struct ibv_exp_qp_init_attr init;
 
-	/* all that is accepted, though it grants nothing */
+	/* all flags that are accepted, but grant nothing */
 	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_INL_RECV | IBV_EXP_QP_INIT_ATTR_QPG | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS |
 		       IBV_EXP_QP_INIT_ATTR_PORT | IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS;
 	a.max_inl_recv = 64;

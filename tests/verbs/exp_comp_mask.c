@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the
- * rest is garbage; two threads whose task lists name the same queues in opposite orders; queues for two requests; a forked
- * child; a DC target that is killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC whose
- * maker is killed: open_qp.)
+ * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the rest is
+ * garbage; two threads whose task lists name the same queues in opposite orders; queues for two requests; a forked child; a DC
+ * target that is killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC with a killed creator:
+ * open_qp.)
  */
 #include <infiniband/verbs_exp.h>
 #include <pthread.h>
@@ -190,7 +190,7 @@ static void garbage(void)
 	}
 	CHECK(mem[0] == 8 && mem[1] == 7, "%lu, %lu", (unsigned long)mem[0], (unsigned long)mem[1]);
 
-	/* a target: it has no comp_mask bits */
+	/* a target: the struct has no comp_mask bits */
 	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
 	struct ibv_exp_dct_init_attr di = {.pd = t.pd, .cq = cq, .srq = srq, .dc_key = 1, .port = 1, .access_flags = VT_ACCESS,
 					   .mtu = IBV_MTU_1024, .comp_mask = 0xa5a5a5a5};
@@ -407,7 +407,7 @@ static void ready(struct ibv_qp *qp)
 						 IBV_EXP_QP_MAX_QP_RD_ATOMIC), "RTS");
 }
 
-/* Serves as a target until it is killed. */
+/* Serves as a target until killed. */
 static void target(struct vt_peer *p)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 16, .max_sge = 1}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * DC by the experimental verbs (manual, appendix A.1): targets, initiators, keys and their violation. Written as for the vendor's
- * header, whose names come by -include.
+ * header; -include brings those names.
  */
 #include <fcntl.h>
 #include <infiniband/mlx5dv.h>
@@ -273,7 +273,7 @@ static void refused(struct side *s)
 	CHECK(!ibv_destroy_qp(by_dv) && !ibv_destroy_qp(qp), "destroy");
 }
 
-/* A target whose completion queue is overrun is lost; its owner gets an event. */
+/* A target with an overrun completion queue is lost; the owner gets an event. */
 static void overrun(struct side *s)
 {
 	struct ibv_cq *tiny = vt_cq(&s->t, 1, NULL);

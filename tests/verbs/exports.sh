@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# One verb that is not interposed is a crash in the real library: what the installed programs import must be exported by libshca, under
+# One verb that is not interposed is a crash in the real library: symbols that the installed programs import must be exported by
+# libshca, under
 # the same version, or be known to touch no device object.
 . "${srcdir:-.}/tests/verbs/common.sh"
 need readelf

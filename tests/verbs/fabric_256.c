@@ -88,7 +88,7 @@ static void member(uint32_t me)
 	memcpy(&word, gram + 40, 8);
 	CHECK(word == 1000 + (me + processes - processes / 2) % processes, "datagram %llu", (unsigned long long)word);
 	together(2);
-	/* half of them take down what they have, the others end as they are */
+	/* half of the processes destroy their objects, the rest exit without that */
 	if (me % 2)
 		return;
 	ibv_destroy_ah(ah);
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < processes; i++) {
 		pid_t ended = wait(&status);
 		CHECK(ended > 0, "wait");
-		/* the others wait for the one that failed */
+		/* the other processes wait for the one that failed */
 		for (uint32_t k = 0; k < processes; k++) {
 			if (child[k] == ended)
 				child[k] = 0;

@@ -135,7 +135,7 @@ static void dc_lists(struct dc *d)
 	static const char a[] = "first", b[] = "second";
 	char longer[INLINE_MAX + 1] = { 1 };
 
-	/* two in a list; the buffers are the program's again before it is complete */
+	/* two in a list; the buffers are the program's again before the completion */
 	char buf[8] = "one";
 	memset(d->mem, 0, 256);
 	ibv_wr_start(d->ex);
@@ -306,7 +306,7 @@ static void ud_receives(struct ud *u)
 	vt_none(u->scq);
 }
 
-/* Receives that are no plain memory of the fabric: one whose second segment has a wrong key, and private memory at an address
+/* Receives that are no plain memory of the fabric: one with a wrong key in the second segment, and private memory at an address
  * that could be an offset of the fabric. */
 static void ud_odd_receives(struct ud *u)
 {
@@ -321,7 +321,7 @@ static void ud_odd_receives(struct ud *u)
 	ud_send(u, u->b->qp_num, VT_QKEY, "wrong key", 10, false);
 	vt_expect(u->rcq, 1, IBV_WC_LOC_PROT_ERR);
 	CHECK(memcmp(u->mem + 512 + 40, "wrong key", 10), "a receive whose key is wrong was written to");
-	/* a responder whose receive was wrong is in error */
+	/* a responder with an invalid receive is in ERR */
 	CHECK(!vt_to(u->b, IBV_QPS_RESET), "RESET");
 	vt_connect(u->b, 0);
 	struct ibv_mr *mr = vt_mr(&u->t, low, 4096, VT_ACCESS);

@@ -332,7 +332,7 @@ static void srq_gone(void)
 	close_pair(&p);
 }
 
-/* Sends whose data is inline wait for receives: the buffer is the program's again all the same. */
+/* Sends with inline data wait for receives: the buffer is the program's again all the same. */
 static void long_inline(struct pair *p)
 {
 	static char buf[INLINE_MAX];

@@ -28,7 +28,7 @@ static void check(const char *what, bool ok)
 	failed = 1;
 }
 
-/* ok: the call succeeded, and left errno alone; it does so exactly under shcarun. */
+/* ok: the call succeeded, and left errno alone; calls succeed exactly under shcarun. */
 #define EXPECT(call)                                                      \
 	do {                                                              \
 		errno = MARK;                                             \

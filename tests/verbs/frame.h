@@ -8,7 +8,7 @@
 
 #include "vt.h"
 
-/* What a frame is made of. */
+/* The fields of a frame. */
 struct fields {
 	uint8_t dst[6], src[6];
 	unsigned tags;			/* VLAN tags, at most 2 */

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Unmodified verbs programs on the software HCA: a table of program, case and result.
 #   passed    the program ended with 0 on both sides
-#   refused   it ended as it would on hardware that lacks the same thing, and said so
+#   refused   the program ended as on hardware that lacks the same feature, and printed the reason
 #   FAILED    anything else
 # Without an argument a selection, which takes less than a minute. `all`: everything, and docs/interop.md must have that table;
-# `write`: renews it there; `cm`: the programs of RDMA CM only.
+# `write`: renews the table there; `cm`: the programs of RDMA CM only.
 . "${srcdir:-.}/tests/verbs/common.sh"
 what=${1:-selection}
 case $what in selection|all|write|cm) ;; *) echo "usage: interop.sh [all|write|cm]" >&2; exit 2 ;; esac
@@ -39,7 +39,7 @@ judge() {
 		row "$1" "$2" FAILED
 	fi
 }
-# two PROGRAM CASE REFUSAL REASON COMMAND...: a server and a client of it, which take -p PORT, the client a host too
+# two PROGRAM CASE REFUSAL REASON COMMAND...: a server and a client of that program, which take -p PORT, the client a host, too
 two() {
 	program=$1
 	name=$2
@@ -157,7 +157,7 @@ EOF
 	mpicc.openmpi "$tmp/job.c" -o "$tmp/job" >"$tmp/client.out" 2>&1 || { row "Open MPI" compiling FAILED; return; }
 	: >"$tmp/server.out"
 	for t in ud_verbs rc_verbs,ud_verbs; do
-		# of its shared-memory and openib components neither is to be used
+		# neither Open MPI's shared-memory nor its openib component is to be used
 		OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 mpirun.openmpi -n 3 --oversubscribe --mca pml ucx \
 			--mca osc ^ucx --mca btl ^openib,vader -x UCX_TLS=$t,self -x UCX_NET_DEVICES "$shcarun" "$tmp/job" >"$tmp/client.out" 2>&1
 		judge 'Open MPI' "pml ucx, 3 ranks, UCX_TLS=$t,self" $?
@@ -177,7 +177,7 @@ pingpongs() {
 		two ibv_rc_pingpong "$options" '' '' ibv_rc_pingpong $options
 	done
 }
-# connectx FUNCTION...: what it runs sees a ConnectX, and its rows say so
+# connectx FUNCTION...: programs run by FUNCTION see a ConnectX, which their rows show
 as=
 connectx() {
 	export SHCA_IDENTITY=connectx
@@ -280,7 +280,7 @@ raw_all() {
 
 # ---- RDMA CM ----------------------------------------------------------------------------------------------------------
 # cm PROGRAM CASE SERVER CLIENT [TRIES]: the client is started until it reaches the server, since none of these programs says that it
-# listens. A server that serves for ever is ended. TRIES of both: where a datagram may come too early.
+# listens. A server that serves for ever is ended. TRIES: runs of both, where a datagram may come too early.
 cm() {
 	for try in $(seq "${5:-1}"); do
 		# shellcheck disable=SC2086
@@ -340,8 +340,8 @@ cm_all() {
 	for o in '-p verbs -e msg' '-p verbs -e dgram' '-p verbs;ofi_rxd -e rdm'; do
 		cm fi_pingpong "$o" "fi_pingpong $o -I 100" "fi_pingpong $o -I 100 127.0.0.1"
 	done
-	# ofi_rxm closes an endpoint whose peer has shut down before it has looked at all completions, with any provider: a client that is kept
-	# from running for longer than this interval at the end waits for ever for the last message
+	# ofi_rxm closes an endpoint of a peer that has shut down before polling all completions, with any provider: a client that is
+	# kept from running for longer than this interval at the end waits for ever for the last message
 	export FI_OFI_RXM_CM_PROGRESS_INTERVAL=500000
 	o='-p verbs;ofi_rxm -e rdm'
 	cm fi_pingpong "$o, FI_OFI_RXM_CM_PROGRESS_INTERVAL=500000" "fi_pingpong $o -I 100" "fi_pingpong $o -I 100 127.0.0.1"
@@ -401,13 +401,13 @@ diags_all() {
 }
 
 # ---- rdma-core's Python tests: each by its own result ----------------------------------------------------------------
-# Skipped or failed for a reason that another device would give, too. The pattern is of what the test says.
+# Skipped or failed for a reason that another device would give, too. The pattern matches the test's output.
 # python_run AT-LEAST OPTION...: so many tests
 python_run() {
 	least=$1
 	shift
 	(cd "$tmp" && exec timeout 900 "$OLDPWD/$shcarun" /usr/bin/python3 -W ignore tests/run_tests.py --dev shca0 -v "$@") >"$tmp/client.out" 2>&1
-	# a test's line, then what it came to, perhaps on a later line
+	# a test's line, then the result, perhaps on a later line
 	/usr/bin/python3 - "$tmp/client.out" "$as" >>"$rows" <<'EOF'
 import re, sys
 reasons = [

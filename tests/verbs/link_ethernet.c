@@ -120,7 +120,7 @@ static void packets(void)
 	CHECK(made && ibv_destroy_qp(ud) == EBUSY && !ibv_destroy_flow(made), "ibv_create_flow");
 	CHECK((errno = 0, !ibv_create_wq(t.ctx, &wq)) && errno == EOPNOTSUPP, "ibv_create_wq");
 	CHECK((errno = 0, !ibv_create_rwq_ind_table(t.ctx, &table)) && errno == EOPNOTSUPP, "ibv_create_rwq_ind_table");
-	/* what multicast does anyway */
+	/* as multicast does anyway */
 	struct ibv_qp *quiet = ibv_create_qp_ex(t.ctx, &a);
 	CHECK(quiet && !ibv_destroy_qp(quiet), "IBV_QP_CREATE_BLOCK_SELF_MCAST_LB");
 	a.qp_type = IBV_QPT_RC;

@@ -10,7 +10,7 @@
 
 #define LEN 4096u
 #define AT 1024u		/* the window's place in the region */
-#define ROOM 256u		/* its length */
+#define ROOM 256u		/* the window's length */
 #define ACCESS (VT_ACCESS | IBV_ACCESS_MW_BIND)
 #define OPEN (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define ALL_OPS                                                                                                             \
@@ -65,7 +65,7 @@ static int bind2(struct ibv_qp *qp, struct ibv_mw *mw, uint32_t rkey, struct ibv
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* Binds a window of either type, as it succeeds. */
+/* Binds a window of either type, which must succeed. */
 static void bound(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind_info info)
 {
 	uint32_t was = mw->rkey;
@@ -81,7 +81,7 @@ static void bound(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind_info 
 	CHECK(mw->rkey != was && mw->rkey >> 8 == was >> 8, "R_Key %#x, was %#x", mw->rkey, was);
 }
 
-/* A bind that completes with IBV_WC_MW_BIND_ERR, though it is not signaled; the queue is in error then. */
+/* A bind that completes with IBV_WC_MW_BIND_ERR, although not signaled; the queue is in ERR then. */
 static void bind_fails(struct ibv_mw *mw, struct ibv_mw_bind_info info, const char *why)
 {
 	struct pair p = pair_of(IBV_QPT_RC);
@@ -238,7 +238,7 @@ static void type_1(void)
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_READ, (uintptr_t)target.p, 8, mw->rkey, "no right to read");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)target.p, 8, mw->rkey, "no right to atomics");
 
-	/* its R_Key is no L_Key */
+	/* the window's R_Key is no L_Key */
 	struct pair q = pair_of(IBV_QPT_RC);
 	struct ibv_sge sge = {.addr = (uintptr_t)target.p, .length = 8, .lkey = mw->rkey};
 	CHECK(!vt_rdma(q.peer, IBV_WR_RDMA_WRITE, 5, sge, base, target.mr->rkey), "post");
@@ -252,7 +252,7 @@ static void type_1(void)
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, (uintptr_t)target.p, 8, old, "unbound");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, (uintptr_t)target.p, 8, mw->rkey, "unbound, its R_Key of now");
 
-	/* not signaled; freed while it is bound */
+	/* not signaled; freed while bound */
 	struct ibv_mw_bind b = {.wr_id = 6, .bind_info = range(target.mr, AT, ROOM, OPEN)};
 	CHECK(!ibv_bind_mw(p.owner, mw, &b), "unsignaled");
 	opens(p.peer, base, ROOM, mw->rkey, target.p + AT);
@@ -345,7 +345,7 @@ static void send_inv(struct ibv_qp *qp, uint32_t rkey, uint64_t id, bool by_wr)
 	CHECK(!ibv_wr_complete(ex), "ibv_wr_send_inv");
 }
 
-/* A message that invalidates the window: the receiver is told its R_Key. */
+/* A message that invalidates the window: the receiver's completion has the R_Key. */
 static void invalidated_by_message(struct pair p, const struct ibv_mw *mw, uint64_t id, bool by_wr)
 {
 	bool received = false;
@@ -367,7 +367,7 @@ static void invalidated_by_message(struct pair p, const struct ibv_mw *mw, uint6
 	CHECK(received, "no receive");
 }
 
-/* A message whose R_Key names no window that it may invalidate. */
+/* A message with an R_Key of no window that the message may invalidate. */
 static void message_refused(struct pair p, uint32_t rkey, const char *why)
 {
 	bool rc = p.owner->qp_type == IBV_QPT_RC;
@@ -492,7 +492,7 @@ static void regions(void)
 			bound(p.owner, mw[i], (struct ibv_mw_bind_info){.mr = NULL});
 	}
 	CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ACCESS), "without windows");
-	/* its windows are bound elsewhere */
+	/* windows of the region are bound elsewhere */
 	for (int i = 0; i < 2; i++)
 		bound(p.owner, mw[i], range(mr, AT, ROOM, OPEN));
 	invalidated(p.owner, mw[1]);
@@ -687,7 +687,7 @@ static void two_processes(void)
 	for (int i = 0; i < 2; i++)
 		CHECK(remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, ROOM, theirs.rkey[i]) == IBV_WC_SUCCESS, "window of type %d",
 		      i + 1);
-	/* the queue has looked both up; then it has another responder, of another domain, and back */
+	/* the queue has looked both up; then the queue gets another responder, of another domain, and back */
 	for (int i = 0; i < 2; i++) {
 		CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
 		vt_connect(qp, theirs.qpn[1]);
@@ -708,7 +708,7 @@ static void two_processes(void)
 	CHECK(s == IBV_WC_REM_ACCESS_ERR, "ended: %s", ibv_wc_status_str(s));
 	vt_meet(&peer);
 	vt_meet(&peer);
-	/* windows go with their process; its keys lead nowhere */
+	/* windows go with their process; keys of a dead process lead nowhere */
 	CHECK(!kill(peer.child, SIGKILL) && waitpid(peer.child, NULL, 0) == peer.child, "kill");
 	CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
 	vt_connect(qp, theirs.qpn[0]);

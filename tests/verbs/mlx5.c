@@ -382,7 +382,7 @@ static void completions(void)
 	CHECK(!ibv_destroy_qp(q), "destroy");
 }
 
-/* Counts begin anew in RESET, and with every object, though it lies where another one was. */
+/* Counts begin anew in RESET, and with every object, also at the address of an earlier one. */
 static void beginnings(void)
 {
 	struct ibv_qp *q = loop(CROSS), *m = loop(MANAGED);
@@ -502,8 +502,7 @@ static void receives(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(plain), "destroy");
 }
 
-/* A queue pair for results in network order accepts those atomics whose results are in network order, and refuses all other
- * atomics. */
+/* A queue pair for results in network order accepts atomics with results in network order, and refuses all other atomics. */
 static void replies(void)
 {
 	struct ibv_exp_qp_init_attr a = attr_of(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY);

@@ -68,7 +68,7 @@ static void refused(const char *what, int err, int expected)
 
 /* ---- regions ------------------------------------------------------------------------------------------------- */
 
-/* A write to this address lands here. NULL: it is refused. */
+/* A write to this address changes `here`. NULL: the write is refused. */
 static void writes(const char *what, uint64_t raddr, uint32_t rkey, const char *here)
 {
 	static char n = 'A';
@@ -84,7 +84,7 @@ static void writes(const char *what, uint64_t raddr, uint32_t rkey, const char *
 		connect_again();
 }
 
-/* A fetch-and-add: by the address of the request, and by where it lies, there is but one way to be aligned: both. */
+/* A fetch-and-add: both the address in the request and the address of the memory must be aligned. */
 static void adds(uint64_t raddr, uint32_t rkey, enum ibv_wc_status status)
 {
 	struct ibv_sge sge = vt_sge(mr, 0, 8);
@@ -237,7 +237,7 @@ static void *race_for_domain(void *ctx)
 	return NULL;
 }
 
-/* O_CREAT and O_EXCL, as the kernel has them for adapters; a domain is there while any process, that lives, has it open. */
+/* O_CREAT and O_EXCL, as the kernel has them for adapters; a domain exists while any living process has the domain open. */
 static void domain_flags(void)
 {
 	struct ibv_context *second = vt_context();
@@ -254,7 +254,7 @@ static void domain_flags(void)
 	CHECK(!domain_made(second, fd, 0, &y) && !domain_made(t.ctx, fd, O_CREAT, &z), "the domain that is there");
 	CHECK(!ibv_close_xrcd(x) && domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !ibv_close_xrcd(z),
 	      "while others have it");
-	/* closing a context destroys its objects */
+	/* closing a context destroys all objects of that context */
 	CHECK(!ibv_close_device(second) && domain_made(t.ctx, fd, 0, &x) == EAGAIN, "nobody has it");
 	/* a file without a domain: there is nothing to find */
 	CHECK(!domain_made(t.ctx, -1, 0, &x) && !domain_made(t.ctx, -1, O_CREAT | O_EXCL, &y) && !ibv_close_xrcd(x) &&
@@ -397,7 +397,7 @@ static void xrc_objects(void)
 	CHECK(wc.wr_id == 4 && wc.status != IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
 	refused("the domain of an XRC target", ibv_close_xrcd(x), EBUSY);
 
-	/* nor does a write go on by way of it, though where that goes was looked up before */
+	/* nor does a write succeed by that key, although the queue has the region in its rkey cache */
 	char *arena = shca_alloc(t.ctx, 4096);
 	CHECK(arena, "shca_alloc");
 	struct ibv_mr *there = vt_mr(&t, arena, 4096, VT_ACCESS);
@@ -579,7 +579,7 @@ static void cq_overrun_ignored(void)
 	never_polled(c);
 }
 
-/* poll(2) says of a channel that it is readable only while there is an event: not for a CQ that is gone with its own. */
+/* poll(2) reports a channel as readable only while there is an event: not after the CQ was destroyed, and its events with it. */
 static void cq_event_goes(void)
 {
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(t.ctx);
@@ -733,7 +733,7 @@ static void *acknowledge(void *arg)
 	struct ibv_async_event *ev = ((void **)arg)[0];
 	struct timespec ts = { .tv_nsec = 50000000 };
 
-	nanosleep(&ts, NULL);		/* gives the destruction a chance to be too early; nothing depends on it */
+	nanosleep(&ts, NULL);		/* gives the destruction a chance to be too early; no result depends on the sleep */
 	__atomic_store_n((bool *)((void **)arg)[1], true, __ATOMIC_SEQ_CST);
 	ibv_ack_async_event(ev);
 	return NULL;
@@ -757,7 +757,7 @@ static void qp_event_unacknowledged(void)
 	pthread_join(th, NULL);
 }
 
-/* A queue whose peer has died works with its next peer. */
+/* A queue of a dead peer works with the next peer. */
 static void qp_next_peer(void)
 {
 	int fd[2][2];
@@ -778,7 +778,7 @@ static void qp_next_peer(void)
 	}
 	CHECK(read(fd[0][0], &theirs, 4) == 4, "pipe");
 	vt_connect(qp, theirs);
-	CHECK(!vt_send(qp, 7, vt_sge(mr, 0, 8), IBV_SEND_SIGNALED), "send");	/* it waits for a receive */
+	CHECK(!vt_send(qp, 7, vt_sge(mr, 0, 8), IBV_SEND_SIGNALED), "send");	/* the SEND waits for a receive */
 	vt_none(cq);
 	int status;
 	CHECK(write(fd[1][1], "", 1) == 1 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "the peer");
@@ -789,7 +789,7 @@ static void qp_next_peer(void)
 	vt_expect(cq, 8, IBV_WC_SUCCESS);
 	vt_none(cq);
 	/* a request that waits makes the queue one that other processes execute, and these would flush the receives of a queue
-	 * whose peer is dead */
+	 * with a dead peer */
 	CHECK(!vt_recv(qp, 10, vt_sge(mr, HALF, 8)) && !vt_send(qp, 11, vt_sge(mr, 0, 8), 0), "one that waits");
 	vt_none(cq);
 	CHECK(!vt_recv(next, 12, vt_sge(mr, HALF, 8)), "receive");

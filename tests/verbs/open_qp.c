@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_open_qp: XRC's receiving queue pair belongs to all processes that opened it, and stays until the last of them closes it.
+ * ibv_open_qp: XRC's receiving queue pair belongs to all processes that opened the queue pair, and stays until the last of them
+ * closes it.
  *
- * The first process gives orders to the test's other processes (a struct order, answered), and die by SIGKILL.
+ * The first process gives orders to the test's other processes (a struct order, answered), which die by SIGKILL.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -225,7 +226,7 @@ static void obey(struct vt_peer *p)
 		struct answer a = {0};
 		vt_hear(p, &o, sizeof o);
 		if (o.what == LEAVE) {
-			if (o.arg)	/* exits in order, without destroying its objects */
+			if (o.arg)	/* exits in order, without destroying any object */
 				CHECK(!ibv_close_device(t.ctx), "close");
 			vt_tell(p, &a, sizeof a);
 			exit(0);
@@ -304,7 +305,7 @@ static void leaves(int who, bool in_order)
 	close(cast[who].fd[1]);
 }
 
-/* A makes the queue pair, C is connected to it; its number. */
+/* A creates the queue pair, C connects to the queue pair. Returns the queue pair's number. */
 static uint32_t connected(void)
 {
 	uint32_t from = gives(C, SENDER, 0, 0), number = gives(A, CREATE, 0, 0);
@@ -326,7 +327,7 @@ static void arrives(int who, uint32_t srqn, uint32_t number, uint32_t value)
 	      a.more);
 }
 
-/* Either of two statuses, where it depends on when the message comes. */
+/* Expects either of two statuses: which one depends on the moment at which the message arrives. */
 static void fails_by(uint32_t srqn, enum ibv_wc_status status, enum ibv_wc_status or)
 {
 	does(C, SEND, 7, srqn);
@@ -354,7 +355,7 @@ static void event_is(int who, uint32_t slot, enum ibv_event_type type)
 	      a.more);
 }
 
-/* How a process parts with its handle. */
+/* How a process gives up a handle. */
 enum parting { DESTROYS, LEAVES, EXITS, DIES, PARTINGS };
 
 static void parts(int who, uint32_t slot, enum parting how)
@@ -367,8 +368,8 @@ static void parts(int who, uint32_t slot, enum parting how)
 	}
 }
 
-/* The queue pair goes on without its creator, which has closed it, exited or died; the other holder may
- * modify it, and ends it. */
+/* The queue pair goes on without the creator, which has closed the handle, exited or died; the other holder may modify the queue
+ * pair, and ends it. */
 static void outlives(enum parting first, enum parting second)
 {
 	uint32_t number, srqn, from;
@@ -391,13 +392,14 @@ static void outlives(enum parting first, enum parting second)
 	does(B, INIT, 1, 0);
 	does(B, RTR, 1, from);
 	does(B, RTS, 1, 0);
-	/* if it dies, the requester does not wait for an answer */
+	/* if the second holder dies, the requester does not wait for an answer */
 	does(C, CONNECT, second == DIES, number);
 	arrives(B, srqn, number, 12);
 	refuses(C, OPEN, 0, number, 1, EINVAL);
 	parts(B, 1, second);
-	/* A holder that was killed, or ended without closing, holds the queue pair until it is reaped; its shared receive queue,
-	 * and that of a holder that left, is gone before: meanwhile the queue pair refuses a message for it. */
+	/* A holder that was killed, or ended without closing, holds the queue pair until the reaper has run; the shared receive
+	 * queue of that holder, and of a holder that left, is gone before: meanwhile the queue pair refuses a message for such a
+	 * shared receive queue. */
 	bool reaped = second == DIES || first == DIES || first == EXITS;
 	fails_by(srqn, IBV_WC_RETRY_EXC_ERR, reaped ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_RETRY_EXC_ERR);
 	for (int i = 0; reaped && i < 3000 && !order(C, OPEN, 0, number, 0).err; i++) {
@@ -412,8 +414,8 @@ static void outlives(enum parting first, enum parting second)
 	leaves(C, true);
 }
 
-/* RDMA WRITEs to where the requester has looked it up stop when any holder lets the queue pair answer no more; and go on through
- * a queue pair whose holders do not own the memory. */
+/* RDMA WRITEs to an address in the requester's rkey cache stop when any holder takes the queue pair to a state that does not
+ * answer; and go on through a queue pair whose holders do not own the memory. */
 static void writes(void)
 {
 	uint32_t number, srqn, from;
@@ -486,7 +488,7 @@ static void any_order(const uint32_t *sequence)
 }
 
 /* Every handle gets every event, once. An unread event of one handle is not lost when another handle is opened anew, and is
- * removed with its own handle. */
+ * removed with its handle. */
 static void events(void)
 {
 	uint32_t number;
@@ -497,7 +499,7 @@ static void events(void)
 	gives(B, OPEN, 1, number);
 	does(B, MODIFY, 1, IBV_QPS_ERR);
 	event_is(A, 0, IBV_EVENT_QP_LAST_WQE_REACHED);
-	does(A, MODIFY, 0, IBV_QPS_ERR);	/* it was, already: no second event */
+	does(A, MODIFY, 0, IBV_QPS_ERR);	/* the queue pair is in ERR already: no second event */
 	refuses(A, EVENT, 0, 0, 0, ETIMEDOUT);
 	state_is(A, 0, IBV_QPS_ERR, gives(C, SENDER, 0, 0));
 	does(A, MODIFY, 0, IBV_QPS_RESET);
@@ -529,7 +531,7 @@ static void events(void)
 }
 
 /* A process with only a shared receive queue in the domain receives, too. When it dies, messages to it fail; messages to other
- * processes go on once the requester, which the failure has put in ERR, is connected again. */
+ * processes go on once the requester, in ERR since the failure, is connected again. */
 static void third_party(bool dies)
 {
 	uint32_t number, mine, other, from;
@@ -573,7 +575,7 @@ static void refusals(void)
 	refuses(B, OPEN, 0, rc, 0, EINVAL);		/* another sort */
 	refuses(B, OPEN, 0, own, 2, EINVAL);		/* a domain that no other process can open */
 	refuses(A, OPEN, 2, own, 2, 0);
-	/* it is in use as long as a handle is there, the first or not */
+	/* the domain is in use as long as any handle is open, the first or a later one */
 	refuses(A, CLOSE_DOMAIN, 0, 0, 2, EBUSY);
 	does(A, DESTROY, 1, 0);
 	refuses(A, CLOSE_DOMAIN, 0, 0, 2, EBUSY);
@@ -586,14 +588,14 @@ static void refusals(void)
 	does(B, DESTROY, 0, 0);
 	refuses(B, CLOSE_DOMAIN, 0, 0, 0, 0);
 	refuses(A, CLOSE_DOMAIN, 0, 0, 0, EBUSY);
-	/* the next one has nothing of it */
+	/* the next queue pair inherits nothing from the last one */
 	does(A, DESTROY, 0, 0);
 	uint32_t again = gives(A, CREATE, 0, 0);
 	CHECK(again != number, "the number is used again at once");
 	state_is(A, 0, IBV_QPS_RESET, 0);
 	refuses(B, OPEN, 0, number, 0, EINVAL);
 	refuses(B, OPEN, 0, again, 0, 0);
-	refuses(B, RTR, 0, rc, 0, EINVAL);		/* it is not in INIT */
+	refuses(B, RTR, 0, rc, 0, EINVAL);		/* the queue pair is not in INIT */
 	for (int i = 0; i < 3; i++)
 		leaves(i, true);
 	/* the requested attributes */
@@ -616,7 +618,7 @@ static void refusals(void)
 	a = good;
 	a.qp_type = IBV_QPT_RC;
 	CHECK(!ibv_open_qp(t.ctx, &a) && errno == EINVAL, "another type");
-	/* there is an end, and it is none for those that are there */
+	/* the number of handles of a queue pair is limited; at the limit the existing handles stay valid */
 	uint32_t n = 0;
 	a = good;
 	while (n < 1000 && (more[n] = ibv_open_qp(t.ctx, &a)))

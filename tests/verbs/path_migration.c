@@ -197,7 +197,7 @@ static void one_sided(void)
 	struct pair p = make(IBV_QPT_RC);
 	struct ibv_qp_attr patient = {.timeout = 0, .qp_state = IBV_QPS_SQD};
 
-	/* without a timeout the message waits as long as it has to */
+	/* without a timeout the message waits without a limit */
 	CHECK(!ibv_modify_qp(p.a, &patient, IBV_QP_STATE), "SQD");
 	CHECK(!ibv_modify_qp(p.a, &patient, IBV_QP_TIMEOUT) && !vt_to(p.a, IBV_QPS_RTS), "timeout");
 	CHECK(!ports_alternate(p.a, 2, 2, IBV_MIG_REARM), "REARM");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of port and device (shcactl inject, here by the function that it calls), seen by several processes: each gets each
- * event once, by poll(2) of async_fd, in every context; traffic stops while the port is down and goes on when it is up; a
+/* Events of port and device (shcactl inject, here by the function behind that command), seen by several processes: each gets each
+ * event once, by poll(2) of async_fd, in every context; traffic stops while the port is down and goes on when the port is up; a
  * stopped process delays no other process. */
 #include <endian.h>
 #include <fcntl.h>
@@ -12,8 +12,9 @@
 struct side {
 	struct vt t;
 	struct ibv_cq *cq;
-	struct ibv_qp *rc, *patient, *ud;	/* patient: without a timeout, it waits for ever */
-	/* a message goes from out to the other's srq, by way of its handle in, which is no process's; patient, too */
+	struct ibv_qp *rc, *patient, *ud;	/* patient: without a timeout, waits for ever */
+	/* a message goes from `out` to the other side's srq, by the queue pair of handle `in`, which belongs to no process;
+	 * patient, too */
 	struct ibv_xrcd *xrcd;
 	struct ibv_srq *srq;
 	struct ibv_qp *out, *in;
@@ -206,7 +207,7 @@ static void inject(const char *event, const char *value)
 	CHECK(!rc, "%s %s: %d", event, value, rc);
 }
 
-/* Each context of each process gets it, once. */
+/* Each context of each process gets the event, once. */
 static void seen_by_all(struct side *s, struct ibv_context *second, struct vt_peer *p, enum ibv_event_type type)
 {
 	int one = event_of(s->t.ctx, 60000), two = event_of(second, 60000);
@@ -240,7 +241,7 @@ static void datagram(struct side *s, const struct names *to, uint16_t lid, unsig
 	CHECK(!ibv_destroy_ah(ah), "destroy_ah");
 }
 
-/* A process that comes while the port is down: it sees that, has no event of before, and is no less cut off. */
+/* A process that joins while the port is down sees that state, gets no earlier event, and is cut off, too. */
 static void comes_late(struct side *s)
 {
 	struct vt_peer p = vt_fork();
@@ -302,7 +303,7 @@ static int send_by_common(struct side *s, const struct names *to)
 	return ibv_post_send(s->out, &wr, &bad);
 }
 
-/* The answering queue belongs to no process; its requests need the port all the same. */
+/* The responder's queue belongs to no process; requests need the port all the same. */
 static void common_down_and_up(struct side *s, struct ibv_context *second, struct vt_peer *p, const struct names *to)
 {
 	CHECK(!ask(p, 'm') && !send_by_common(s, to), "send");
@@ -362,7 +363,7 @@ static void identities(struct side *s, struct ibv_context *second, struct vt_pee
 	}
 }
 
-/* A stopped process gets its events when it goes on, and no other process waits for it until then. */
+/* A stopped process gets the events when continued, and no other process waits for the stopped one until then. */
 static void stopped(struct side *s, struct ibv_context *second, struct vt_peer *p)
 {
 	int status;
@@ -396,7 +397,7 @@ static void fatal(struct side *s, struct ibv_context *second, struct vt_peer *p)
 	CHECK(srq && !ibv_query_srq(srq, &sa), "shared receive queue");
 	CHECK(!ask(p, 'i') && !vt_recv(s->patient, 11, vt_sge(s->mr, 0, 8)), "receives");
 	inject("device-fatal", "");
-	/* whether anybody reads the event or not */
+	/* also if no process reads the event */
 	vt_expect(s->cq, 11, IBV_WC_WR_FLUSH_ERR);
 	CHECK(ask(p, 'c') >> 32 == IBV_WC_WR_FLUSH_ERR, "the other process's receive is flushed");
 	seen_by_all(s, second, p, IBV_EVENT_DEVICE_FATAL);

@@ -39,7 +39,7 @@ static char *map_file(size_t file, size_t bytes, int prot, int flags)
 
 	CHECK(fd >= 0 && !ftruncate(fd, (off_t)file), "memfd");
 	if (!(prot & PROT_WRITE)) {
-		/* opened for reading only: it cannot be made writable either */
+		/* opened for reading only: the mapping cannot be made writable either */
 		char path[64];
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		int ro = open(path, O_RDONLY);
@@ -213,7 +213,7 @@ static struct memory memory_of(uint32_t len, bool arena)
 	return m;
 }
 
-/* Its last page. */
+/* Applies the fault to the memory's last page. */
 static void spoil(struct memory *m, enum fault fault)
 {
 	char *last = m->p + m->bytes - PAGE;
@@ -498,7 +498,7 @@ static void datagram(enum fault fault)
 	release(&good);
 }
 
-/* Memory on demand is looked at when it is used. */
+/* Memory on demand is checked when used. */
 static void on_demand(bool implicit)
 {
 	char *p = map(PAGE, PROT_READ);
@@ -531,7 +531,7 @@ static void close_all(void)
 	vt_close(&t);
 }
 
-/* Each of these in a process of its own: a signal shows as its status. */
+/* Runs each of these in a child process: a signal shows in the exit status. */
 static void with_itself(void)
 {
 	open_all();
@@ -563,8 +563,8 @@ static void between_two(void)
 	vt_join(&peer);
 }
 
-/* Memory that its owner vouches for: where the other side lies in the fabric it is loaded and stored; elsewhere nothing
- * changes. */
+/* Memory for which the owner vouches: if the other side lies in the fabric, the CPU loads and stores that memory; elsewhere
+ * nothing changes. */
 static void vouched(void)
 {
 	static const uint32_t lengths[] = {8, 64, 100, 5000, 100000};
@@ -587,7 +587,7 @@ static void vouched(void)
 			CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 2, vt_sge(mr, 0, len), (uintptr_t)far.p, far.mr->rkey), "read");
 			vt_expect(scq, 2, IBV_WC_SUCCESS);
 			CHECK(!memcmp(far.p, near.p, len), "READ of %u bytes", len);
-			if (!arena) {	/* the kernel copies, and says whose memory is at fault */
+			if (!arena) {	/* the kernel copies, and reports which side's memory is at fault */
 				spoil(&near, NO_ACCESS);
 				uint32_t all = (uint32_t)near.bytes;
 				CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 3, vt_sge(mr, 0, all), (uintptr_t)far.p, far.mr->rkey),
@@ -622,7 +622,7 @@ static void vouched_wrongly(void)
 	vt_rdma(a, IBV_WR_RDMA_READ, 1, vt_sge(mr, 0, 64), (uintptr_t)far.p, far.mr->rkey);
 }
 
-/* Memory of shca_alloc is a mapping of the fabric, which the program must not protect. If it does, registration does not
+/* Memory of shca_alloc is a mapping of the fabric, which the program must not protect. If the program does, registration does not
  * notice; ... */
 static void arena_registrations(void)
 {
@@ -638,7 +638,7 @@ static void arena_registrations(void)
 	close_all();
 }
 
-/* ... a peer reaches it by its own mapping of the fabric, and is not concerned; ... */
+/* ... a peer reaches that memory by the peer's mapping of the fabric, and is not concerned; ... */
 static void arena_between_two(void)
 {
 	struct vt_peer peer = vt_fork();

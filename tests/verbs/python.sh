@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# python/heddle_verbs: the tutorial of docs/python.md, as it stands there; then what the tutorial does not show.
+# python/heddle_verbs: the tutorial of docs/python.md, as printed there; then functions that the tutorial does not show.
 . "${srcdir:-.}/tests/verbs/common.sh"
 /usr/bin/python3 -c 'import pyverbs.device' 2>/dev/null || skip "python3-pyverbs is not installed"
 top=$(cd "${srcdir:-.}" && pwd)

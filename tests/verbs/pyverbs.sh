@@ -14,7 +14,7 @@ cp $tests/*.py "$tmp/tests/"
 for f in $tests/*.py.gz; do
 	gzip -dc "$f" >"$tmp/tests/$(basename "$f" .gz)"
 done
-# run AT-LEAST OPTION...: none fails but what is known, and so many pass
+# run AT-LEAST OPTION...: only known tests fail, and at least AT-LEAST pass
 run() {
 	least=$1
 	shift

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The software HCA as a ConnectX (SHCA_IDENTITY=connectx): its attributes, raw work requests of every kind, and the refusal
- * of every WQE in which a reserved or fixed bit differs. The bytes are the encoder's, whose own test
+ * The software HCA as a ConnectX (SHCA_IDENTITY=connectx): its attributes, raw work requests of every kind, and the refusal of
+ * every WQE in which a reserved or fixed bit differs. The bytes come from the encoder; the encoder's test
  * (tests/unit/exp_mlx5_wqe) has them by hand.
  */
 #include <infiniband/mlx5dv.h>
@@ -49,7 +49,7 @@ static int encode(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr, uint8_t *
 	return n;
 }
 
-/* Posts it, and waits for its completion: IBV_WC_DRIVER2, whatever it was. */
+/* Posts the request, and waits for the completion: opcode IBV_WC_DRIVER2 for every raw request. */
 static void run(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	uint8_t wqe[EXP_MLX5_WQE_MAX];

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Unmodified programs of raw packet queue pairs between two processes: perftest's raw_ethernet_*, with the flows that each of its options makes;
-# and what shcactl says of them: the queues, the counters, the frames in a trace as tshark reads them.
+# Unmodified programs of raw packet queue pairs between two processes: perftest's raw_ethernet_*, with the flows that each of their
+# options makes; and shcactl's output: the queues, the counters, the frames in a trace as tshark reads them.
 . "${srcdir:-.}/tests/verbs/common.sh"
 need raw_ethernet_bw raw_ethernet_lat raw_ethernet_fs_rate
 ctl() {
@@ -25,7 +25,7 @@ SHCA_LINK=ethernet timeout 60 "$shcarun" raw_ethernet_fs_rate --server -B 02:00:
 timeout 60 "$shcarun" raw_ethernet_fs_rate --server -B 02:00:00:00:00:01 >"$tmp/ib.out" 2>&1 && fail "raw_ethernet_fs_rate on InfiniBand"
 grep -q 'Ethernet link' "$tmp/ib.out" || fail "raw_ethernet_fs_rate does not say that the link is InfiniBand"
 
-# a server that waits for frames, and a client whose frames go elsewhere: the queue is there, the frames are counted as steered nowhere
+# a server that waits for frames, and a client with frames that go elsewhere: the queue is there, the frames are counted as steered nowhere
 SHCA_LINK=ethernet timeout 100 "$shcarun" raw_ethernet_bw --server -B 02:00:00:00:00:01 -n 100 -s 256 >"$tmp/server.out" 2>&1 &
 server=$!
 pids="$pids $server"
@@ -65,7 +65,7 @@ trace() {
 	[ "$(wc -l <"$tmp/frames.out")" = 100 ] && [ "$(grep -c 'raw_ethernet_bw\[[0-9]*\] queue 0x[0-9a-f]*: a frame' "$tmp/frames.out")" = 100 ] ||
 		fail "trace $*: of 100 frames tshark reads $(wc -l <"$tmp/frames.out")"
 }
-# perftest leaves 4 of its 256 bytes to the FCS
+# perftest leaves 4 of the 256 bytes to the FCS
 trace --roce
 [ "$(cut -f 1 "$tmp/frames.out" | sort -u)" = 252 ] || fail "lengths of frames: $(cut -f 1 "$tmp/frames.out" | sort | uniq -c)"
 trace

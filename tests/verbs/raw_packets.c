@@ -139,7 +139,7 @@ static void sends(void)
 	vt_none(cq);
 	vt_expect(other_cq, 9, IBV_WC_SUCCESS);
 	arrived(other_cq, 10, len);
-	/* what is no SEND, or too much */
+	/* opcodes other than SEND, too many segments, a flag, too much inline data */
 	wr[1].send_flags = 0;
 	for (int op = 0; op < 12; op++) {
 		wr[1].opcode = (enum ibv_wr_opcode)op;
@@ -200,7 +200,7 @@ static void sends(void)
 	CHECK(!ibv_destroy_flow(flow) && !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq), "destroy");
 }
 
-/* Errors of the sender, which its own completion tells; and losses of the receiver, which it does not. */
+/* Errors of the sender, which the sender's completion reports; and losses of the receiver, which it does not. */
 static void losses(void)
 {
 	static const struct { uint32_t len; bool key; } wrong[] = {{13, true}, {JUMBO + 1, true}, {64, false}};
@@ -218,7 +218,7 @@ static void losses(void)
 		CHECK(vt_state(a) == IBV_QPS_ERR && !ibv_destroy_qp(a), "destroy");
 	}
 	a = ready(cq, 0, 1);
-	/* no receive: nobody knows */
+	/* no receive: the sender does not learn of the loss */
 	send_to(a, mac_b, 10);
 	vt_none(other_cq);
 	/* one that is too short is used up */
@@ -239,7 +239,7 @@ static void losses(void)
 	post(b, 3, 100);
 	send_to(a, mac_b, 10);
 	arrived(other_cq, 3, 24);
-	/* a queue to which flows lead is busy; without its flow it gets nothing */
+	/* a queue to which flows lead is busy; without the flow the queue gets nothing */
 	CHECK(ibv_destroy_qp(b) == EBUSY, "ibv_destroy_qp with a flow");
 	CHECK(!ibv_destroy_flow(flow), "ibv_destroy_flow");
 	post(b, 4, 100);
@@ -275,13 +275,13 @@ static void vlans(void)
 			      !memcmp(mem + 1024, want, stripped),
 		      "%u tags: VLAN %#x", tags, ibv_wc_read_cvlan(ex));
 		ibv_end_poll(ex);
-		arrived(other_cq, tags, len);	/* the other queue has the frame as it was sent */
+		arrived(other_cq, tags, len);	/* the other queue has the frame unchanged */
 	}
 	CHECK(!ibv_destroy_flow(fb) && !ibv_destroy_flow(fd) && !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_qp(d) &&
 		      !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "destroy");
 }
 
-/* A queue's own frames match its own flows only if the queue was made with self loopback (mlx5dv); sniffers get them. */
+/* Frames of a queue match flows of the same queue only if the queue was made with self loopback (mlx5dv); sniffers get them. */
 static void loopback(void)
 {
 	static const uint32_t flags[] = {0, MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC,
@@ -399,7 +399,7 @@ static void refused(void)
 	rule_add(&r, &eth, sizeof(eth));
 	CHECK((flow = flow_to(qp, r)) && !ibv_destroy_flow(flow), "TCP, IPv4, Ethernet");
 
-	/* a flow to a UD queue takes the frame off the wire; the queue, whose packets have other headers, drops it */
+	/* a flow to a UD queue takes the frame off the wire; the queue drops the frame, since UD packets have other headers */
 	vt_connect(ud, 0);
 	CHECK(!vt_recv(ud, 1, vt_sge(mr, 0, 256)), "receive");
 	struct ibv_qp *rest = ready(other_cq, 0, 2);
@@ -484,7 +484,7 @@ static void processes(void)
 		if (i)
 			for (;;)
 				pause();
-		/* frames for mac_b have gone to the other child, until its end */
+		/* frames for mac_b have gone to the other child, until that child ended */
 		wc = vt_expect(cq, 1, IBV_WC_SUCCESS);
 		CHECK(wc.byte_len == 57 && !memcmp(mem + 256, mac_b, 6), "%u bytes", wc.byte_len);
 		vt_tell(&peer[i], &c, 1);
@@ -506,7 +506,7 @@ static void processes(void)
 	send_to(qp, mac_b, 43);
 	vt_hear(&peer[0], &c, 1);
 	vt_join(&peer[0]);
-	send_to(qp, broadcast, 44);	/* to nobody */
+	send_to(qp, broadcast, 44);	/* to no receiver */
 	CHECK(!ibv_destroy_qp(qp), "destroy");
 }
 

@@ -6,7 +6,7 @@
  *     raw_steering [ROUNDS [SEED]]
  *
  * Every process draws the same rounds. Of a round: each process makes the flows of its queues; one process sends the frames,
- * while the others wait; then each looks at its own queues.
+ * while the other processes wait; then each process checks its own queues.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -313,7 +313,7 @@ struct side {
 	struct ibv_flow *flow[QUEUES][FLOWS];
 };
 
-/* The last queue of each process has its VLAN tags stripped. */
+/* The last queue of each process strips VLAN tags. */
 static bool strips(unsigned q)
 {
 	return q == QUEUES - 1;
@@ -347,7 +347,8 @@ static void send_frames(struct side *s, const struct round *r)
 	}
 }
 
-/* Compares the frames of queue q. The sending queue's completions were polled among those of its sends: its bytes are left. */
+/* Compares the frames of queue q. The sending queue's completions were polled among those of its sends: only the bytes are left
+ * to check. */
 static void check(struct side *s, const struct round *r, bool dead, unsigned p, unsigned q)
 {
 	bool sender = p == r->sender && q == r->queue;
@@ -414,7 +415,7 @@ static void process(unsigned p, unsigned rounds, uint64_t seed)
 				      i);
 		}
 		barrier();
-		/* in this round the process that is killed has all its flows, and the others make theirs afterwards */
+		/* in this round the process to be killed has all of its flows, and the other processes make theirs afterwards */
 		if (n == rounds / 2 + 1) {
 			for (unsigned q = 0; q < QUEUES && p == KILLED; q++)
 				for (unsigned i = 0; i < r->rules[p][q]; i++)

@@ -242,7 +242,7 @@ static void exp_objects(struct vt *t)
 	REFUSED(ibv_exp_modify_cq(cq, &ma, 0), EINVAL);
 	REFUSED(ibv_exp_modify_cq(cq, NULL, IBV_EXP_CQ_MODERATION), EINVAL);
 	REFUSED(ibv_exp_modify_cq(NULL, &ma, IBV_EXP_CQ_MODERATION), EINVAL);
-	/* moderation is a hint: it bounds how long an event is held back, and none is */
+	/* moderation is a hint: it bounds the delay of an event, and the device delays none */
 	ACCEPTED(ibv_exp_modify_cq(cq, &ma, IBV_EXP_CQ_MODERATION));
 	ma = (struct ibv_exp_cq_attr){ .comp_mask = IBV_EXP_CQ_CAP_FLAGS, .cq_cap_flags = 1u << 31 };
 	REFUSED(ibv_exp_modify_cq(cq, &ma, IBV_EXP_CQ_CAP_FLAGS), EINVAL);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# SHCA_DEBUG=1 says why for every refused call (docs/shca.md): so no verb of the device answers an error without a line. Looks in the
-# source for errors that are returned bare. One whose line is printed elsewhere, or that refuses nothing, says so behind it:
+# SHCA_DEBUG=1 prints the reason of every refused call (docs/shca.md): so no verb of the device returns an error without a line.
+# Searches the source for errors that are returned bare. An error whose line is printed elsewhere, or that refuses nothing, has a remark
+# behind it:
 # "refusal_log: WHERE". Tests are of the calls themselves (refusal_log.c); this finds the call that they have forgotten.
 #
 # mlx5_wqe.c computes, and is not asked by programs; files.c, interpose/files.c and interpose/directories.c answer for a file system.

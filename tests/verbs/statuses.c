@@ -71,7 +71,7 @@ static void gone(struct pair p)
 	no_event();
 }
 
-/* The requester failed with this status: it is in ERR without an event, since its completion tells of the error, and later
+/* The requester failed with this status: its queue is in ERR without an event, since its completion tells of the error, and later
  * requests are flushed. */
 static void requester_failed(struct pair p, enum ibv_wc_status status)
 {
@@ -205,7 +205,7 @@ static void of_receives(void)
 	gone(p);
 }
 
-/* A datagram that is longer than the port can send; it is the requester's error alone. */
+/* A datagram that is longer than the port can send: an error of the requester alone. */
 static void of_datagrams(void)
 {
 	struct ibv_qp *ud = vt_qp(&t, IBV_QPT_UD, scq, NULL);
@@ -253,7 +253,7 @@ static void of_waits(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(filler) && !ibv_destroy_cq(small), "destroy");
 }
 
-/* An XRC shared receive queue whose completion queue is overrun; the queue pairs serve other SRQs and go on. */
+/* An XRC shared receive queue with an overrun completion queue; the queue pairs serve other SRQs and go on. */
 static void srq_error(void)
 {
 	struct ibv_xrcd_init_attr xa = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shcactl trace: what tshark reads of its files is, opcode for opcode, what the program says that it sent; in both forms; of chosen queues; and
-# the trace ends by itself when its tracer is killed.
+# shcactl trace: tshark reads from the files, opcode for opcode, the packets that the program reports as sent; in both forms; of chosen
+# queues; and the trace ends by itself when the tracer is killed.
 . "${srcdir:-.}/tests/verbs/common.sh"
 command -v tshark >/dev/null || skip "tshark is not installed (Debian: tshark)"
-# (its guess that data may be RPC over RDMA ends with an error for short data)
+# (tshark's guess that data may be RPC over RDMA ends with an error for short data)
 shark() {
 	tshark --disable-protocol rpcordma "$@"
 }

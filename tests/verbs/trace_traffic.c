@@ -80,7 +80,7 @@ static void received(void)
 	vt_expect(rcq, 1, IBV_WC_SUCCESS);
 }
 
-/* Every opcode of a connection whose opcodes begin at `class`. ack: the responder answers. */
+/* Every opcode of a connection with opcodes from `class` on. ack: the responder answers. */
 static void connected(enum ibv_qp_type type, unsigned class)
 {
 	const unsigned send[] = {class, class + 1, class + 2, class + 4}, send_imm[] = {class, class + 1, class + 3, class + 5};

@@ -104,7 +104,7 @@ static unsigned get16(const uint8_t *at)
 	return (unsigned)at[0] << 8 | at[1];
 }
 
-/* A request; its transaction id begins with `tid`. */
+/* A request with a transaction id that begins with `tid`. */
 static struct datagram request(uint32_t id, uint16_t lid, uint8_t class, uint8_t version, uint8_t method, uint16_t attribute,
 			       uint32_t tid)
 {
@@ -202,7 +202,7 @@ static void agents(void)
 	CHECK(!close(fd));
 }
 
-/* Two agents of a file, and another file: each has its own answers. */
+/* Two agents of a file, and another file: each gets the answers to its own requests. */
 static void addressed(void)
 {
 	int fd = opened(1), other = opened(2);
@@ -321,7 +321,7 @@ static void tables(void)
 	CHECK(!close(fd));
 }
 
-/* Requests that nobody answers. */
+/* Requests without an answer. */
 static void timeouts(void)
 {
 	int fd = opened(1);
@@ -350,11 +350,11 @@ static void timeouts(void)
 	}
 	CHECK(classes == (1u << 9 | 1u << 3));
 	CHECK(!readable(fd));
-	/* an agent that goes takes its requests along: the others stay under way */
+	/* unregistering an agent cancels that agent's requests: other agents' requests stay under way */
 	CHECK(!ioctl(fd, UNREGISTER, &gs));
 	REFUSED(write(fd, &d, sizeof(d.hdr) + 256), EINVAL);
 	CHECK(agent(fd, 4, 1, 0) == gs && put(fd, &e));
-	/* without a time nobody waits for the answer */
+	/* with timeout 0 no timer waits for the answer */
 	e = request(gs, 1, 4, 1, 1, 1, 7);
 	e.hdr.timeout_ms = 0;
 	CHECK(put(fd, &e) && !readable(fd));
@@ -374,7 +374,7 @@ static void descriptors(void)
 
 	CHECK(copy >= 0 && !close(fd) && ask(copy, &d, &a) == 0x8000);
 	CHECK(dup2(copy, fd) == fd && ask(fd, &d, &a) == 0x8000 && fcntl(fd, F_DUPFD_CLOEXEC, 100) >= 100 && !close(copy));
-	/* in a child it is the parent's */
+	/* in a child the file is the parent's */
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (!child)
@@ -400,7 +400,7 @@ static void descriptors(void)
 	CHECK(((uint8_t *)&a)[56 + 3] == 0x81 && !close(fd));
 }
 
-/* More datagrams than anybody reads: the last ones are lost, and the file goes on. */
+/* More datagrams than the program reads: the last ones are lost, and the file goes on. */
 static void unread(void)
 {
 	int fd = opened(1), n = 0;

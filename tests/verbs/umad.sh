@@ -6,14 +6,14 @@
 # The tools are where ordinary users do not look.
 PATH=$PATH:/usr/sbin
 need ibstat smpquery saquery perfquery sminfo ibaddr ibnetdiscover iblinkinfo
-# run PATTERN PROGRAM...: it ends well, and says that
+# run PATTERN PROGRAM...: the program succeeds, and prints PATTERN
 run() {
 	pattern=$1
 	shift
 	timeout 120 "$shcarun" "$@" >"$tmp/tool.out" 2>&1 || fail "$* ended with $?"
 	grep -Eq -- "$pattern" "$tmp/tool.out" || fail "$* does not say $pattern"
 }
-# refused PATTERN PROGRAM...: it fails, and says that
+# refused PATTERN PROGRAM...: the program fails, and prints PATTERN
 refused() {
 	pattern=$1
 	shift
@@ -45,7 +45,7 @@ run 'EndPortLid\.*1$' saquery -s
 run 'PKey Table' saquery PKTR
 run 'FromLID\.*1$' saquery LR
 run 'SMState\.*3$' saquery SMIR
-# what is not there is said by the status, or is not answered
+# requests for missing attributes get a status, or no answer
 refused 'Method/Attribute combination is not supported' saquery -S
 refused 'failed' perfquery -R 1
 refused 'query failed' smpquery sl2vl 1
@@ -58,7 +58,7 @@ run '0x[0-9a-f]* *257 *2.*Active.*==> *1 *1' iblinkinfo
 run '257 *"shca0"' saquery --list
 unset SHCA_PORTS
 
-# the counters are those of the port's files; what a fabric's port says others see
+# the counters are those of the port's files; other processes see the counters of a fabric's port
 "$builddir/tests/verbs/umad_traffic" "$tmp/ready" "$tmp/end" >"$tmp/traffic.out" 2>&1 &
 pids="$pids $!"
 traffic=$!

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transports without acknowledgements. UD under injected faults: lost, doubled, late. UC: a message that the responder cannot
- * take is lost, and the requester gets no error. Each datagram's completion has the service level of its address handle.
+ * take is lost, and the requester gets no error. Each datagram's completion has the service level of the address handle.
  */
 #include <infiniband/verbs_exp.h>
 
@@ -27,7 +27,7 @@ static struct ibv_qp *create(struct vt *t, enum ibv_qp_type type)
 	return qp;
 }
 
-/* A datagram with this number in its immediate and in its bytes: gathered (two pieces), or inline. */
+/* A datagram with this number in the immediate and in the bytes: gathered (two pieces), or inline. */
 static void datagram(uint32_t number, bool inl)
 {
 	struct ibv_sge sge[2];
@@ -40,7 +40,7 @@ static void datagram(uint32_t number, bool inl)
 	sge[1] = vt_sge(mr, 32, 16);
 	CHECK(!ibv_post_send(from, &wr, &bad), "post");
 	vt_expect(scq, number, IBV_WC_SUCCESS);
-	memset(mem, 0xff, 64);		/* one that is late has its own bytes */
+	memset(mem, 0xff, 64);		/* a late datagram carries a copy of the bytes */
 }
 
 /* The shortest kind: inline, one piece, no completion. */
@@ -132,8 +132,8 @@ static void lost(struct vt *t)
 	ud_end();
 }
 
-/* IBTA 11.4.2.1: a datagram's completion says its service level. In each form of polling; with the
- * answer's address made of it. */
+/* IBTA 11.4.2.1: a datagram's completion has the service level. In each form of polling; with the answer's address made of the
+ * completion. */
 static void service_levels(struct vt *t)
 {
 	struct ibv_cq_init_attr_ex i = { .cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS };
@@ -196,7 +196,7 @@ static void uc(struct vt *t)
 	uc_write(4, mr->rkey);
 	CHECK(mem[512] == 'u', "a write did not arrive");
 	CHECK(vt_state(uc_a) == IBV_QPS_RTS && vt_state(uc_b) == IBV_QPS_RTS, "states %d %d", vt_state(uc_a), vt_state(uc_b));
-	/* a local error completes with its status */
+	/* a local error completes with the error's status */
 	struct ibv_sge bad = vt_sge(mr, 0, 8);
 	bad.lkey ^= 0x100;
 	struct ibv_qp *c = create(t, IBV_QPT_UC);
@@ -210,7 +210,7 @@ static void uc(struct vt *t)
 	CHECK(!ibv_destroy_qp(uc_a), "destroy");
 }
 
-/* The process of the other end dies: the queue goes on as if it had not. */
+/* The process of the other end dies: the queue goes on as before. */
 static void uc_death(struct vt *t)
 {
 	struct vt_peer p = vt_fork();
@@ -235,7 +235,7 @@ static void uc_death(struct vt *t)
 	CHECK(!vt_recv(qp, 1, vt_sge(mr, 0, 8)), "recv");
 	vt_meet(&p);
 	vt_join(&p);
-	/* its death is noticed within SHCA_DEATH_MS; RC queues get events for it */
+	/* the death is noticed within SHCA_DEATH_MS; only RC queues would get events */
 	for (uint64_t until = vt_ms() + 300; vt_ms() < until;) {
 		CHECK(!vt_send(qp, 2, vt_sge(mr, 0, 8), IBV_SEND_SIGNALED), "send");
 		vt_expect(scq, 2, IBV_WC_SUCCESS);
@@ -249,7 +249,7 @@ static void with_fault(const char *fault, void (*f)(struct vt *))
 {
 	CHECK(fault ? !setenv("SHCA_FAULT", fault, 1) : !unsetenv("SHCA_FAULT"), "environment");
 	struct vt t = vt_open();
-	mem = shca_alloc(t.ctx, 4096);	/* memory of the fabric: the short ways are for it */
+	mem = shca_alloc(t.ctx, 4096);	/* memory of the fabric, for which there are short ways */
 	CHECK(mem, "memory");
 	mr = vt_mr(&t, mem, 4096, VT_ACCESS);
 	scq = vt_cq(&t, 64, NULL);

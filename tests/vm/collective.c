@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of all ranks and of each host's, by turns, whose results are checked, for ever: what ends a rank is an error,
- * which it says, with status 3. One rank is killed among them.
+ * Collectives of all ranks and of each host's ranks, by turns, with checked results, for ever: an error ends a rank, which
+ * reports the error and exits with status 3. One rank is killed meanwhile.
  *
  *     collective allreduce|bcast|barrier DEAD FILE
  *
- * DEAD: the rank that kills itself after some rounds; -1: none does. FILE: a rank that has met its error stays, so that nobody
- * is told of the end of a rank that was none, until this file is there. SIGTERM is ignored: a launcher that ends the job
- * because a rank has died must not be what others end by; nor does it hand on what is said at once then, so that each rank
- * also says it in FILE.RANK.
+ * DEAD: the rank that kills itself after some rounds; -1: no rank. FILE: a rank with an error stays until this file exists, so
+ * that its exit is not taken for a failure. SIGTERM is ignored: the ranks must end by the error, not by a launcher that ends the
+ * job after the death of a rank. Such a launcher may not forward the ranks' output at once, so that each rank writes the report
+ * to FILE.RANK, too.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ static int round_of(const char *what, MPI_Comm comm, long n)
 	return err;
 }
 
-/* On one's output, and in FILE.RANK, which is there when it is whole. */
+/* Writes to standard output and to FILE.RANK, which appears under that name when complete. */
 static void say(const char *file, const char *text)
 {
 	char name[512], begun[520];
@@ -78,8 +78,8 @@ static void stay(const char *file)
 	}
 }
 
-/* Runs until there is an error, and returns it. After an error in a collective of all ranks, the rank goes on in its host's
- * until all ranks of the host know. */
+/* Runs until there is an error, and returns the error. After an error in a collective of all ranks, the rank goes on in
+ * collectives of its host until all ranks of the host have the error. */
 static int rounds(const char *what, int dead, const char *file, MPI_Comm world, MPI_Comm here)
 {
 	int err = 0, near = 0, failed = 0, any = 0;
@@ -94,7 +94,7 @@ static int rounds(const char *what, int dead, const char *file, MPI_Comm world, 
 			say(file, "dies");
 			kill(getpid(), SIGKILL);
 		}
-		/* the killed rank may be in a collective of its host, or of all ranks */
+		/* the killed rank may be in a collective of the host's ranks, or of all ranks */
 		if (n % 2)
 			near = round_of(what, here, n);
 		if (!near)

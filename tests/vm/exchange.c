@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each rank exchanges messages with the one half the world away and checks what it gets: N times, or, with N = 0, for ever. Then
- * what ends it is an error, which it says, with status 3. It ignores SIGTERM, so that it meets the error itself when the
- * launcher ends the job because another rank has met it; a launcher that does so may not hand on what ranks say from then on, so
- * that a rank's output and errors go to FILE.RANK, where FILE is given.
+ * Each rank exchanges messages with the rank half the size of MPI_COMM_WORLD away and checks them: N times, or, with N = 0, until
+ * there is an error, which the rank prints before exiting with status 3. A rank ignores SIGTERM, so that the rank gets the error
+ * even if the launcher ends the job because of the error of another rank; such a launcher may not forward output from then on, so
+ * a rank's output and errors go to FILE.RANK, where FILE is given.
  *
  *     exchange N [FILE]
  */

@@ -2,9 +2,9 @@
 # Guests with Linux's Soft-RoCE (rdma_rxe), by qemu's software emulation. Sourced by tests/vm/run.
 #
 # The guest's root is this machine's, read-only by 9p; /tmp, /run and /dev/shm are the guest's own, the build tree and the
-# sources are mounted again over them, in case they lie in /tmp. $vm/out is shared by all guests and this machine, for jobs, what they
-# say and their exit statuses: coherent, since nobody caches it.
-# The kernel is Debian's. It need not be installed: its package is fetched once and what a guest needs of it is kept in
+# sources are mounted again over them, in case they lie in /tmp. $vm/out is shared by all guests and this machine, for jobs, their
+# output and their exit statuses: coherent, since no guest caches the folder.
+# The kernel is Debian's, and need not be installed: the package is fetched once and the parts that a guest needs are kept in
 # ${HEDDLE_VM_CACHE:-~/.cache/heddle-vm}.
 
 vm_modules="virtio_pci virtio_net 9pnet_virtio 9p crc32_generic rdma_rxe rdma_ucm sch_netem"
@@ -14,7 +14,7 @@ PATH=$PATH:/usr/sbin:/sbin
 vm_skip() { echo "skipped: $*"; exit 77; }
 vm_fail() { echo "FAILED: $*"; exit 1; }
 
-# What is missing on this machine for guests, in one line; nothing if they can run.
+# Prints the tools that this machine lacks for guests, in one line; nothing if guests can run.
 vm_lacks() {
 	[ "$(uname -m)" = x86_64 ] || { echo "guests are x86_64, this machine is $(uname -m)"; return; }
 	for p in qemu-system-x86_64:qemu-system-x86 cpio:cpio modprobe:kmod xz:xz-utils ip:iproute2 dpkg-deb:dpkg apt-get:apt; do
@@ -50,7 +50,7 @@ vm_take_modules() {
 }
 
 # Sets vm_kernel, the folder of the kernel: vmlinux and modules, with `order`, the order in which they are inserted (`order.nfs`: behind those). vm_work is a folder
-# that the caller removes at its end, however that comes.
+# that the caller removes at its end, after a failure, too.
 vm_find_kernel() {
 	cache=${HEDDLE_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/heddle-vm}
 	package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
@@ -73,7 +73,7 @@ vm_find_kernel() {
 	# shellcheck disable=SC2086
 	vm_take_modules "$vm_work/order.nfs" $vm_modules_nfs
 	mv "$vm_work/order" "$vm_work/order.nfs" "$vm_work/kernel/" || exit 1
-	# whoever comes first; another who did the same meanwhile is as good
+	# the first run wins; the folder of another run that did the same meanwhile is as good
 	[ -f "$vm_kernel/order.nfs" ] || { rm -rf "$vm_kernel" && mv -T "$vm_work/kernel" "$vm_kernel"; } 2>/dev/null
 	rm -rf "$vm_work"
 	vm_work=

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the jobs in guests share; sourced by them. $build, $sources, $out, $guest and $guests are set by init.
+# Shared by the jobs in guests, which source this file. $build, $sources, $out, $guest and $guests are set by init.
 export HEDDLE_DEVICE=rxe0
 run=$build/heddlerun
 failed=0
-# whatever becomes of guest 1's job, the other one's is over with it
+# in any case the job of the other guest ends with guest 1's job
 [ "$guest" != 1 ] || trap 'touch "$out/served"' EXIT
 
 # try SECONDS STATUS PATTERN [VARIABLE=VALUE...] COMMAND...: the command must end with that status within that time (an emulated CPU is some
@@ -36,8 +36,9 @@ MPIRUN
 chmod +x /tmp/mpirun_two
 export PATH=$PATH:/tmp LD_LIBRARY_PATH=$build/.libs
 
-# lose HOW KIND: starts tests/vm/exchange on both guests, 2 ranks each, loses guest 2 (HOW is "ended" or "cut") when they exchange messages, and
-# looks whether both ranks of guest 1 end with an error that names rank, host, device, kind of queue and what was seen. HEDDLE_UD_TIMEOUT is 10 s;
+# lose HOW KIND: starts tests/vm/exchange on both guests, 2 ranks each, loses guest 2 (HOW is "ended" or "cut") when they exchange
+# messages, and checks that both ranks of guest 1 end with an error that names rank, host, device, kind of queue and the observed
+# failure. HEDDLE_UD_TIMEOUT is 10 s;
 # RC gives up after 7 timeouts of 1.07 s, which rxe lets grow.
 lose() {
 	how=$1 kind=$2 words=$out/words
@@ -70,7 +71,7 @@ within() {
 		sleep 0.2
 	done
 }
-# No rank of tests/vm/collective runs on either guest; one that its launcher has not waited for yet is a zombie.
+# No rank of tests/vm/collective runs on either guest; a rank that the launcher has not waited for yet is a zombie.
 left() {
 	running="ps -o stat= -C collective | grep '^[^Z]'"
 	[ -z "$(sh -c "$running"; "$sources/tests/vm/rsh" 10.9.0.2 "$running")" ]
@@ -79,8 +80,8 @@ has() { [ "$(grep -Ec "$2" "$3" 2>/dev/null)" -ge "$1" ]; }
 # So many ranks have said something in $out/enough.RANK (tests/vm/collective)
 spoke() { [ "$(find "$out" -name 'enough.[0-9]' | wc -l)" -ge "$1" ]; }
 
-# Whether of the ranks 0 to $2 all but the dead ones ($1, as in "3" or "2|3") have ended by MPI_ERR_PROC_ABORTED, a dead one is named, and
-# nobody else. Of /tmp/died.said and what ranks have said in $out.
+# Whether of the ranks 0 to $2 all but the dead ones ($1, as in "3" or "2|3") have ended by MPI_ERR_PROC_ABORTED, a dead one is named,
+# and no other rank. Reads /tmp/died.said and the ranks' output in $out.
 told_of() {
 	cat "$out"/enough.[0-9] >>/tmp/died.said
 	grep -h 'ends:' "$out"/enough.[0-9] | cut -c1-200
@@ -107,8 +108,8 @@ dies() {
 	echo "all have been told after $((($(date +%s%N) - start) / 1000000)) ms"
 	touch "$out/enough"
 	told_of "$3" 3
-	# a rank that is never told would keep its job, and the guest. mpirun is not waited for: it and the other guest's daemon sleep twice 40 s
-	# before they see who has ended, one behind the other.
+	# a rank without the error would keep its job, and the guest. The test does not wait for mpirun: mpirun and the other guest's
+	# daemon sleep twice 40 s before they see the ended processes, one behind the other.
 	within 90 left || {
 		echo "FAILED: ranks have not ended"
 		failed=1
@@ -118,7 +119,7 @@ dies() {
 	wait $pid 2>/dev/null
 }
 
-# Guest 2's part: does what guest 1 asks, until it is ended from outside or told to cut its link.
+# Guest 2's part: carries out guest 1's orders, until guest 2 is ended from outside or ordered to cut its link.
 be_lost() {
 	"$sources/tests/vm/rsh" --serve &
 	until [ -e "$out/cut.2" ] || [ -e "$out/served" ]; do sleep 0.1; done

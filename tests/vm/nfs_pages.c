@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bytes of one page that ranks of several hosts write by turns: each rank has the page in its cache, writes every np-th byte, and
- * sees the bytes of all ranks behind MPI_File_sync, a barrier and MPI_File_sync. The file's size is what one rank has set.
+ * sees the bytes of all ranks behind MPI_File_sync, a barrier and MPI_File_sync. One rank has set the file's size.
  *
  *     nfs_pages FILE
  */

@@ -149,7 +149,7 @@ void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
 	if (cc->lost)
 		return;
 	/* the others' texts send the reader here */
-	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
+	hdl_error("collectives: this rank cannot do its part of one (%s): the other ranks get that error", why);
 	hdl_ft_member_failed(cc, hdl_own_peer(comm, hdl_own_rank(comm)));
 }
 

@@ -126,7 +126,7 @@ static int pcoll_make_local(struct hdl_pcoll *p, struct hdl_run *run)
 	if (!p->memory)
 		return ENOMEM;
 	hdl_ledger_add("collectives' slots", p->memory, p->bytes);
-	/* no cell has a valid number, whatever the memory was used for before */
+	/* no cell has a valid number from an earlier use of the memory */
 	memset(p->memory, 0, p->op.region.staging_off);
 	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!p->mr)

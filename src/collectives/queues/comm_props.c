@@ -47,8 +47,8 @@ int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps
 }
 
 /* A communicator of several jobs: hosts and CPUs. hdl_job has those of this job only, and all members must choose alike, so the
- * members use what the address records have (struct hdl_addr_head), which the two groups of each intercommunicator
- * exchange when it is made. */
+ * members use the fields of the address records (struct hdl_addr_head), which the two groups exchange when an intercommunicator
+ * is created. */
 struct several_jobs {
 	bool one_host, oversubscribed;
 	int cores;

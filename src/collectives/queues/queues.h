@@ -26,7 +26,7 @@
  *
  *     (a) A rank posts operation n only after it has retired n - D: the result is copied out, the rank's requests that read the
  *         slot are complete, the accumulator is zero again.
- *     (b) Among any D consecutive operations one synchronizes: completes nowhere before all ranks have posted it
+ *     (b) Among any D consecutive operations one is synchronizing: completes nowhere before all ranks have posted that operation
  *         (hdl_coll_synchronizes). After D - 1 operations that do not synchronize every rank inserts a slot barrier. Per class of
  *         slots: at most D - 1 operations of the class stand between two synchronizing operations of any class; D is the class's
  *         depth. A slot barrier counts in the class for which it is inserted.
@@ -48,8 +48,8 @@
  * rank writes later than it posts").
  *
  * Regions. Slots of one size lie in a region of their own, allocated and registered for the first operation that needs the
- * region. That operation, with all behind it, waits while the ranks exchange the region's addresses. It is the same operation on
- * all ranks. All ranks have the region or none has: if one rank cannot allocate it, all ranks run such operations on the host
+ * region. That operation, with all behind it, waits while the ranks exchange the region's addresses. That operation is the same
+ * on all ranks. All ranks have the region or none has: if one rank cannot allocate it, all ranks run such operations on the host
  * executor.
  *
  * Tasks: (a) and (b) hold for the operations of all classes together as well, with D the first class's depth. An operation uses a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of agreements (comm_cid.h): what comm_cid.c, the state machine, has of cid_messages.c. */
+/* Inside of agreements (comm_cid.h): functions of cid_messages.c for comm_cid.c, the state machine. */
 #ifndef HDL_P2P_CID_MESSAGES_H
 #define HDL_P2P_CID_MESSAGES_H
 
@@ -42,7 +42,7 @@ int hdl_cid_position(const struct hdl_cid_agreement *a);
 /* Returns the rank in a->comm of the member at a position. */
 int hdl_cid_rank_at(const struct hdl_cid_agreement *a, int position);
 
-/* Whether nobody will receive a message of this agreement to comm. */
+/* Returns whether no process will receive a message of this agreement to comm. */
 bool hdl_cid_is_in_vain(const struct hdl_cid_agreement *a, struct hdl_comm *comm, uint16_t context, int tag);
 /* Post a message that counts as pending. Return its request while it is under way, else NULL: done, skipped as in vain, or
  * failed. */

@@ -138,7 +138,7 @@ static void clear_contexts(struct hdl_comm *comm)
 			hdl_unexpected_purge(comm->matching, comm->context + 1);
 
 	if (lost)
-		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
+		hdl_debug("communicator #%u was freed with %u messages that were not received", comm->context / 2, lost);
 	hdl_errhandler_release(comm->errhandler);
 	hdl_comm_set_hints(comm, 0);
 	if (!hdl_recv_revoked(comm, comm->context + 1))

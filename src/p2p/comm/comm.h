@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making communicators: what comm.c, the objects, provides to construct.c, their members. */
+/* Making communicators: functions of comm.c (objects) for construct.c (members). */
 #ifndef HDL_P2P_COMM_H
 #define HDL_P2P_COMM_H
 

@@ -13,7 +13,7 @@ static bool bitmap_is_taken;	/* hdl_ids_used is in a round of the agreement that
 enum cid_result {
 	CID_AGAIN = -2,			/* another round: a member did not get its bitmap */
 	CID_NO_ID = -3,			/* every id is in use on some rank */
-	CID_PROC_FAILED = -4,		/* result.failed is known to have failed, or nobody's name is */
+	CID_PROC_FAILED = -4,		/* result.failed has failed, or no name is known */
 	CID_UNEQUAL = -5,		/* the two groups are in different calls */
 	CID_LEADER_ERROR = -6,		/* result.remote_n is the error class */
 };
@@ -400,7 +400,7 @@ static int cid_class(struct hdl_cid_agreement *a)
 	switch (a->result.id) {
 	case CID_NO_ID:
 		snprintf(why, n, "no context id is left: of %u communicators that may exist at a time, every one is "
-			 "in use on some rank; free what is not needed with MPI_Comm_free", HDL_IDS);
+			 "in use on some rank; free unneeded ones with MPI_Comm_free", HDL_IDS);
 		return MPI_ERR_OTHER;
 	case CID_PROC_FAILED:
 		if (a->failed_proc)

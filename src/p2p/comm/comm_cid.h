@@ -23,16 +23,16 @@
  * COMMIT is skipped after an error.
  *
  * A state is left when all requests that were posted in it have completed (hdl_cid_agreement.pending is 0). comm_cid.c has the
- * table of what follows. A failure is recorded in any state; it changes the result, not the order of the states, so that each
+ * table of transitions. A failure is recorded in any state; it changes the result, not the order of the states, so that each
  * member still sends its children a result.
  *
  * Several agreements may be under way on a rank (threads, MPI_Comm_idup), and only one at a time may use the bitmap. A rank on
- * which another one uses it contributes HDL_CID_NOT_TAKEN instead, and all members start another round. The rule against
- * deadlock: no rank keeps its bitmap while a member may not have called the constructor yet. So the first round only finds out
- * that all members are there. (Exception: a blocking constructor on a rank where no other is under way takes the bitmap at once;
- * nobody can be kept waiting by it.) In the first round all members learn the agreement's number, which its root made. From the
- * second round on a rank gives the bitmap to the agreement with the lowest number only, so the lowest of all that are under way
- * gets it on each of its ranks:
+ * which another agreement uses the bitmap contributes HDL_CID_NOT_TAKEN instead, and all members start another round. The rule
+ * against deadlock: no rank keeps its bitmap while a member may not have called the constructor yet. So the first round only
+ * finds out that all members are there. (Exception: a blocking constructor on a rank where no other is under way takes the bitmap
+ * at once; such a rank keeps no other agreement waiting.) In the first round all members learn the agreement's number, which its
+ * root made. From the second round on a rank gives the bitmap to the agreement with the lowest number only, so the lowest of all
+ * that are under way gets it on each of its ranks:
  *
  *     1. Ranks 0 and 1 run agreements A and B in different threads. Rank 0 gives its bitmap to A, rank 1 to B.
  *     2. A gets NOT_TAKEN from rank 1, B from rank 0: both start another round, and both ranks have learned both numbers.
@@ -101,7 +101,7 @@ struct hdl_cid_agreement {
 	size_t entry_bytes;		/* bytes of an entry of the table; the same on all members of both groups */
 	/* n entries (hdl_cid_entry). The caller's memory; this member's entry is set, the others are results */
 	void *table;
-	void (*finished)(struct hdl_cid_agreement *a);	/* called once, within progress or within hdl_cid_start. It may free *a */
+	void (*finished)(struct hdl_cid_agreement *a);	/* called once, within progress or within hdl_cid_start; may free *a */
 	void *arg;			/* the caller's */
 
 	/* ---- results: valid in HDL_CID_DONE ---- */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what they share ----------------------------------------------------------------------------------- */
+/* ---- shared by the constructors ------------------------------------------------------------------- */
 
 /* Returns the arguments of an agreement of all ranks of comm, or of both groups of an intercommunicator. table: entries of `each`
  * bytes for the ranks of the (local) group. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Groups as messages carry them: names of jobs, and runs of ranks of one job at a stride. A group of ranks of one job at a stride
- * takes one name and one run, whatever its size. The receiver need not know the jobs.
+ * takes one name and one run, at any size. The receiver need not know the jobs.
  */
 #include "p2p/comm/group.h"
 
@@ -12,7 +12,8 @@
 #include "runtime/jobs.h"
 
 struct head {
-	uint32_t jobs, runs;		/* numbers of what follows: struct job, each with its name; then struct run */
+	uint32_t jobs, runs;		/* number of the struct job that follow, each with its name; of the struct run behind
+					 * them */
 };
 struct job {
 	int32_t size;

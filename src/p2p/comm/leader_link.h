@@ -48,7 +48,7 @@ struct hdl_leader_link {
  * our_commit, which is set, is sent. Must not be called inside of the transport. Without memory the job ends. */
 void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send,
 			   bool with_commit);
-/* Cancels what was detached. Must be called before the transport is closed. */
+/* Cancels all detached receives. Must be called before the transport is closed. */
 void hdl_leader_links_fini(void);
 
 #endif

@@ -14,7 +14,7 @@ struct pollfd;
 struct hdl_dpm_peer {
 	bool listens;			/* as a port does: the connector must send the secret */
 	uint64_t secret;		/* the port's; 0 without a port */
-	/* in monotonic_ns(); 0: none. Of hdl_dpm_handshake as a whole; it may extend a connector's */
+	/* in monotonic_ns(); 0: none. Of hdl_dpm_handshake as a whole; hdl_dpm_handshake may extend a connector's */
 	uint64_t deadline;
 	struct hdl_comm *comm;		/* its members wait for the result: the wait ends when one of them fails; or NULL */
 	/* Returns true if the peer is known to have ended: the wait ends then, too (-EOWNERDEAD). Any thread calls it; the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Common queue pairs: their holders, who watch, and get events. */
+/* Common queue pairs: their holders, which watch, and get events. */
 #include "shca/engine/common_lock.h"
 
 void shca_common_job(struct shca_common_qp *c, enum shca_common_job job)
@@ -32,7 +32,7 @@ void shca_common_revoke(const struct shca_member *m, const struct shca_common_qp
 
 void shca_common_quiesce(struct shca_thread *thr, const struct shca_common_qp *c)
 {
-	/* everybody: the epoch of a fast write is only the process whose region it writes to */
+	/* SHCA_EVERYBODY: the epoch of a fast write covers only the process of the region that the write goes to */
 	shca_quiesce(thr, c->qp.proc == SHCA_COMMON ? SHCA_EVERYBODY : c->qp.proc);
 }
 

@@ -51,9 +51,9 @@ static int by_proxy(const struct shca_thread *thr, bool write, uint32_t proc, ui
  * piece the kernel may use string instructions, whose stores have no order among themselves.
  *
  * Danger: the kernel finds the process by the pid, which another process may get when the process has died and its parent has
- * waited for it. The life word is looked at right before the call, when the pid is still valid. What remains is a process that
- * dies, is waited for, and whose pid goes to a new process of the same user, all between that load and the look-up in the system
- * call.
+ * waited for it. The life word is looked at right before the call, when the pid is still valid. One case remains: the process
+ * dies, the parent waits for it, and the pid goes to a new process of the same user, all between that load and the look-up in the
+ * system call.
  */
 static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
 {

@@ -271,7 +271,7 @@ static bool put_moving(struct shca_thread *thr, struct shca_cq *cq, const struct
 	for (;;) {
 		uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
 		bool empty = shca_cq_look_at(to->ring, to->log2, pos, &spot);
-		/* behind the look: what the consumer has polled since makes more room only */
+		/* read behind the look: completions polled since only make more room */
 		if (empty && pos - (ci > to->low ? ci : to->low) >= 1ull << to->log2) {
 			overrun(thr, cq);
 			return false;
@@ -336,7 +336,7 @@ int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uin
 
 	if (likely(!shca_cq_moving(cq)) || !shca_cq_moved_to(thr, cq, &to))
 		return find_in(shca_cq_ring(thr, cq), cq->log2, pos, end, qpn, index, recv);
-	/* The old ring first. If the owner writes `ring` and `log2` meanwhile, it has copied what was unread. */
+	/* The old ring first. If the owner writes `ring` and `log2` meanwhile, the owner has copied the unread completions. */
 	bool before = pos < to.first;
 	if (before && find_in(shca_cq_ring(thr, cq), cq->log2, pos, to.first, qpn, index, recv) == 1)
 		return 1;

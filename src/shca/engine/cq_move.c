@@ -8,10 +8,10 @@
  *
  *  1. The owner writes move_*, then sets SHCA_CQ_MOVING in `floor` (verbs/objects/cq.c). From then on shca_cq_look fails, for
  *     each thread that reads `floor` behind that store, and the producer asks shca_cq_moved_to.
- *  2. shca_cq_moved_to ends the old ring, whichever thread comes first: it fills the next free slot by SHCA_OP_MOVED, with
- *     the same compare-and-swap as for a completion. A producer that read `floor` before 1 fills that slot first, or fails
- *     and looks again. If the old ring has no room for more, `first` is the position at which it is full: `floor` as it
- *     was, and the ring's length.
+ *  2. shca_cq_moved_to ends the old ring, whichever thread comes first: that thread fills the next free slot by SHCA_OP_MOVED,
+ *     with the same compare-and-swap as for a completion. A producer that read `floor` before 1 fills that slot first, or fails
+ *     and looks again. If the old ring has no room for more, `first` is the position at which the old ring is full: the earlier
+ *     `floor`, plus the ring's length.
  *  3. Producers put completions into the new ring, from `first` on. The owner copies the unread ones, and polls the new ring.
  *  4. The owner quiesces, writes `ring`, quiesces, writes `log2` (the smaller ring's first), quiesces, clears SHCA_CQ_MOVING,
  *     quiesces, frees the old ring.
@@ -20,9 +20,9 @@
  * without SHCA_CQ_MOVING; so `ring` and `log2` belong together, and `tail` is a position of that ring. What breaks without:
  *  - without the first quiesce of 4: a thread that has read `floor` before 1 (shca_cq_find, stamp) takes `ring` of the new ring
  *    and `log2` of the old one;
- *  - without the others: a producer reads `ring` of the new ring and `log2` of the old one, is delayed, reads `floor` when
- *    SHCA_CQ_MOVING is gone, and puts its completion into a slot that the owner polls much later, or reads
- *    beyond the shorter ring;
+ *  - without the other quiesces: a producer reads `ring` of the new ring and `log2` of the old one, is delayed, reads `floor`
+ *    when SHCA_CQ_MOVING is gone, and puts its completion into a slot that the owner polls much later, or reads beyond the
+ *    shorter ring;
  *  - without SHCA_OP_MOVED: a producer that has read `floor` before 1 puts a completion into the old ring that the
  *    owner has copied already.
  *

@@ -320,9 +320,8 @@ struct shca_cq_move {
 	uint64_t first;			/* position of its first completion: those before are in the old ring */
 	uint64_t low;			/* the consumer's index when the move began */
 };
-/* Returns true and the new ring if the owner replaces the ring; it ends the old ring first, if no thread has done
- * so. Returns false if no ring is being replaced, or if nothing of it can be true (I7). Must: inside the engine, or
- * the owner under cq->lock. */
+/* Returns true and the new ring if the owner replaces the ring; ends the old ring first, if no thread has done so. Returns false
+ * if no ring is being replaced, or if nothing of it can be true (I7). Must: inside the engine, or the owner under cq->lock. */
 bool shca_cq_moved_to(struct shca_thread *thr, struct shca_cq *cq, struct shca_cq_move *to) __attribute__((cold));
 static inline bool shca_cq_moving(const struct shca_cq *cq)
 {
@@ -814,8 +813,8 @@ int shca_engine_join(struct shca_member *m, const char *name);
 /* Ends the helper thread and leaves the fabric (shca_fabric_leave). For tests: kills a virtual process (shca_fabric_kill). */
 void shca_engine_leave(struct shca_member *m);
 void shca_engine_kill(struct shca_member *m);
-/* Starts the helper thread of a process that others can reach, if it is not running: the thread holds the life word, runs
- * timers, reaps the dead. Returns 0, or -errno with text. */
+/* Starts the helper thread of a process that other processes can reach, if it is not running: the thread holds the life word,
+ * runs timers, reaps the dead. Returns 0, or -errno with text. */
 static inline int shca_helper_start(struct shca_member *m)
 {
 	return m->helper_start(m);

@@ -7,7 +7,7 @@
 #include "shca/engine/atomic.h"
 #include "shca/engine/exec.h"
 
-/* exec_operands_of of an ATOMIC_WRITE: a swap whatever the word is. Its value is in the request, or in the one segment. */
+/* exec_operands_of of an ATOMIC_WRITE: an unconditional swap. The value is in the request, or in the one segment. */
 static __attribute__((noinline)) int exec_written_word(struct shca_thread *thr, const struct shca_qp *qp,
 						       const struct shca_req *req, struct shca_atomic *a)
 {

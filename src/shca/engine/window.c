@@ -123,7 +123,8 @@ int shca_window_remote_inv(struct shca_thread *thr, struct shca_qp *qp, const st
 	return !waits || nobody_inside(thr, to->proc) ? IBV_WC_SUCCESS : SHCA_BUSY;
 }
 
-/* Returns the region that the window is to be bound to, if the region permits what the request asks for; NULL: refused. */
+/* Returns the region that the window is to be bound to, if the region permits the access that the request asks for; NULL:
+ * refused. */
 static const struct shca_mr *region_of(const struct shca_member *m, const struct shca_qp *qp, const struct shca_req *req)
 {
 	const uint32_t writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;

@@ -190,7 +190,7 @@ struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
 int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
 void shca_fabric_unmap(struct shca_member *m);
-/* Maps what the file has grown by, elsewhere: pointers into the old mapping end. Returns 0 or -errno. */
+/* Maps the file at its present length, at another address: pointers into the old mapping end. Returns 0 or -errno. */
 int shca_fabric_remap(struct shca_member *m);
 /* Fault injection: "ud_drop=0.01,ud_dup=P,ud_reorder=P,seed=N". -EINVAL with text. */
 int shca_fault_set(struct shca_header *h, const char *spec);
@@ -290,7 +290,7 @@ static inline void *shca_at_checked(const struct shca_member *m, shca_off off, u
 {
 	return shca_fits(m, off, size) && !(off & (SHCA_LINE - 1)) ? m->base + off : NULL;
 }
-/* Returns the owner of the chunk in which an object lies, whatever the object says: process slot + 1; 0: none. */
+/* Returns the owner of the chunk in which an object lies, without reading the object: process slot + 1; 0: none. */
 static inline uint32_t shca_owner(const struct shca_member *m, const void *obj)
 {
 	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
@@ -629,7 +629,7 @@ struct shca_ring {
 	uint32_t cqn, seq, by;
 };
 /* Reads one ring. Returns 1: read; 0: would block (O_NONBLOCK); negative errno. cqn 0: not a completion channel's ring. wait
- * false: does not block, whatever the descriptor's flags. */
+ * false: does not block, with any flags of the descriptor. */
 int shca_ring_read(int fd, bool wait, struct shca_ring *ring);
 /* Sends the ring of a CQ's event, if this thread owes the ring. Must be called inside the engine. */
 void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq);

@@ -86,7 +86,7 @@ static const struct what {
 	{ "lid-change", IBV_EVENT_LID_CHANGE, offsetof(struct shca_port, lid), 0, lid_after, 1, LID_MAX,
 	  "[LID] the port's address" },
 	{ "pkey-change", IBV_EVENT_PKEY_CHANGE, offsetof(struct shca_port, pkey), 0, other_pkey, 0, 0xffff,
-	  "[P_KEY] the table's entry; no full member (below 0x8000): nobody hears anybody" },
+	  "[P_KEY] the table's entry; no full member (below 0x8000): no process reaches another" },
 	{ "sm-change", IBV_EVENT_SM_CHANGE, offsetof(struct shca_port, sm_lid), 0, sm_lid_after, 1, LID_MAX,
 	  "[LID] where the subnet manager is" },
 	{ "gid-change", IBV_EVENT_GID_CHANGE, offsetof(struct shca_port, gid_prefix), 0, other_prefix, 1, UINT64_MAX,

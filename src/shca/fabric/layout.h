@@ -555,7 +555,7 @@ enum shca_wr_op {
 	SHCA_OP_PURGED = 31,		/* a completion that was removed from the CQ */
 };
 #define SHCA_WQE_SIGNALED 1u
-#define SHCA_WQE_RAW 2u			/* completes as IBV_WC_DRIVER2 whatever the opcode: was posted as a raw WQE */
+#define SHCA_WQE_RAW 2u			/* completes as IBV_WC_DRIVER2 with any opcode: was posted as a raw WQE */
 #define SHCA_WQE_SOLICITED 4u
 #define SHCA_WQE_INLINE 8u
 #define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are the operands, read when the request runs */
@@ -743,7 +743,8 @@ struct shca_qp {
 #define SHCA_QP_MANAGED_SEND 2u
 #define SHCA_QP_MANAGED_RECV 4u
 #define SHCA_QP_BE_REPLY 8u		/* ATOMIC_BE_REPLY */
-/* Abilities that the owner's device lacks (SHCA_BEHAVE): every executor obeys these, whatever its own process's device has. */
+/* Abilities that the owner's device lacks (SHCA_BEHAVE): every executor obeys these, not the abilities of the executor's own
+ * device. */
 #define SHCA_QP_NOORDER 16u
 #define SHCA_QP_NOSEQUENCE 32u
 #define SHCA_QP_NO_READS 64u		/* max_dest_rd_atomic 0: the queue answers neither READs nor atomics */
@@ -754,11 +755,11 @@ struct shca_qp {
 /* ---- common queue pairs (engine/common.c) ------------------------------------------------------------------- */
 
 /*
- * XRC's receiving queue pair belongs to its domain: to all processes that hold a handle to it. It lies in a chunk of
- * SHCA_COMMON, which outlives the death of any process: the number entries are in the chunk's first place, a queue pair in each
- * of the other places. `qp.proc` is SHCA_COMMON if other processes can open the domain, else the only process that can hold a
- * handle. No request is posted to a common queue pair and no completion is its own, so no executor ever runs it; it only
- * answers, or does not.
+ * XRC's receiving queue pair belongs to its domain: to all processes that hold a handle to it. It lies in a chunk of SHCA_COMMON,
+ * which outlives the death of any process: the number entries are in the chunk's first place, a queue pair in each of the other
+ * places. `qp.proc` is SHCA_COMMON if other processes can open the domain, else the only process that can hold a handle. No
+ * request is posted to a common queue pair and no completion is its own, so no executor ever runs that queue pair; it only
+ * responds, or does not.
  */
 #define SHCA_COMMON_BYTES 2048u
 #define SHCA_COMMON_PLACES (SHCA_CHUNK / SHCA_COMMON_BYTES - 1)
@@ -813,7 +814,8 @@ struct shca_group {
 #define SHCA_FRAME_MAX 9618u		/* a jumbo frame of 9600 bytes, its header and a VLAN tag; without FCS */
 
 /*
- * What flows compare of a frame. Fields that are wider than a byte are in network order, and 0 where the frame has no such field.
+ * The fields of a frame that flows compare. Fields that are wider than a byte are in network order, and 0 where the frame has no
+ * such field.
  */
 struct shca_flow_key {
 	union {

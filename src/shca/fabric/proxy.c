@@ -131,7 +131,7 @@ static void *proxy_main(void *arg)
 	struct start s = *(struct start *)arg;
 	free(arg);
 	pthread_setname_np(pthread_self(), "shca-proxy");
-	/* If the kernel refuses, what the application does to its descriptors affects this thread's, too. */
+	/* If the kernel refuses, changes by the application to its descriptors affect this thread's, too. */
 	if (!s.m->virtual_process && shca_fd_ours(&s.m->fd))
 		shca_own_descriptors(&s.m->fd.n, 1);
 	for (;;) {

@@ -3,10 +3,10 @@
  * The ports' counters, as monitoring tools and libraries read them below /sys/class/infiniband/shca0/ports/N: counters (IBTA
  * 16.1.3.5, the names of Linux) and hw_counters (the names of adapters' drivers).
  *
- * They are of the fabric: of the one that the process has joined, else of that which it would join. A port sends to itself,
- * as a rule, so what was transmitted counts as received. A queue counts on the port that it is bound to. The device counts
- * messages and bytes, not packets: their number is what an adapter of the path MTU would have sent. There is no wire, so
- * there are no link errors.
+ * The counters belong to the fabric that the process has joined, else to the fabric that the process would join. A port sends to
+ * itself, as a rule, so transmitted messages count as received. A queue counts on the port that it is bound to. The device counts
+ * messages and bytes, not packets: their number is what an adapter of the path MTU would have sent. There is no wire, so there
+ * are no link errors.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reasons to refuse a call, which all files of the device share: the printed reason, a context of a forked parent, a failed
- * device, a thread without a slot, and what SHCA_IDENTITY makes the device lack. Calls nothing of the other files. */
+ * device, a thread without a slot, and features that the device lacks by SHCA_IDENTITY. Calls nothing of the other files. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -88,7 +88,7 @@ int hdl_wire_publish(struct hdl_tp *tp)
 	return err ? err : hdl_rt_commit();
 }
 
-/* ---- others' ------------------------------------------------------------------------------------------- */
+/* ---- addresses of other processes --------------------------------------------------------------------- */
 
 /* Checks the version of a record and reads the head. Returns 0 or a negative errno, reported. */
 static int read_head(int proc, const void *data, size_t len, struct hdl_addr_head *h)

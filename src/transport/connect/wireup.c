@@ -68,8 +68,8 @@ void hdl_wire_stop(struct hdl_ep *ep)
 	/* after this nothing that the peer sends or writes may land either */
 	if ((err = hdl_sq_stop(&q->sq)))
 		hdl_debug("%s: the sending queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(-err));
-	/* A queue that is destroyed is stopped, whatever ails the device. Queues of peers of other jobs are destroyed in any
-	 * case: jobs may come and go without end while this one runs, and their queues would keep memory, and places among
+	/* A queue that is destroyed is stopped, also on a failed device. Queues of peers of other jobs are destroyed in any case:
+	 * jobs may come and go without end while this one runs, and their queues would keep memory, and places among
 	 * HEDDLE_RC_PEERS. */
 	if (err || !hdl_proc_is_ours(ep->rank))
 		end_queue(ep);
@@ -422,7 +422,7 @@ static const char *is_hopeless(struct hdl_ep *ep)
 		return "the peer's process has ended; look at its output";
 	case HDL_PROC_UNKNOWN:
 		return q->why.status == IBV_WC_RETRY_EXC_ERR ?
-			       "nobody answers there: the peer's process or host has ended, or the network between is down" :
+			       "no answer: the peer's process or host has ended, or the network between is down" :
 			       NULL;
 	case HDL_PROC_LIVES:
 		break;
@@ -540,7 +540,7 @@ void hdl_wire_begin_announcing(struct hdl_ep *ep)
 
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number)
 {
-	/* queues that are halted will not be used, whatever had arrived by them */
+	/* halted queues will not be used, although messages have arrived by them */
 	if (ep->queues && ep->queues->stopped)
 		return;
 	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_RTU, .number = number }, NULL, 0);

@@ -80,8 +80,8 @@ void hdl_tp_prepare(void)
 	shca_prepare();
 }
 
-/* The name of ranks that no launcher gave a fabric is a hash of the job's name (FNV-1a, 128 bits), since that may be any text,
- * and is not for everybody to read. */
+/* The name of ranks that no launcher gave a fabric is a hash of the job's name (FNV-1a, 128 bits), since that name may be any
+ * text, and not every user may read it. */
 void hdl_tp_fabric(char name[HDL_FABRIC_NAME])
 {
 	unsigned __int128 h = (unsigned __int128)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;

@@ -188,7 +188,7 @@ static void report_adjusted(struct hdl_tp *tp)
 		hdl_vars_adjusted("HEDDLE_SQ_DEPTH", depth, "a send queue has a power of two of requests, at least 16");
 	if (hdl_vars.srq_depth < HDL_SRQ_LEAST)
 		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", HDL_SRQ_LEAST,
-				  "fewer receives could not take in what is under way (UD: 64)");
+				  "fewer receives could not hold the messages under way (UD: 64)");
 	else if ((uint64_t)hdl_vars.srq_depth > hdl_srq_room())
 		hdl_vars_adjusted(
 			"HEDDLE_SRQ_DEPTH", hdl_srq_room(),
@@ -353,7 +353,7 @@ static void progress_settle(struct hdl_tp *tp)
 	}
 }
 
-/* The same for a short while: what is left is a peer's that does not answer, or another thread's. */
+/* The same for a short while: the remaining operations belong to a peer that does not answer, or to another thread. */
 static void progress_settle_briefly(struct hdl_tp *tp)
 {
 	enum { SHORT_NS = 200000000 };

@@ -133,7 +133,7 @@ struct hdl_tp {
 	struct hdl_name self;
 	uint64_t config_hash;		/* hdl_wire_find_alike */
 	int rc_peers;			/* RC connections, which HEDDLE_RC_PEERS limits */
-	uint32_t ring_max, ring_most;	/* largest payload of a frame, whatever the ring: see struct hdl_ep */
+	uint32_t ring_max, ring_most;	/* largest payload of a frame, in any ring: see struct hdl_ep */
 	void *addresses;		/* hdl_peer_add: addresses of processes without an endpoint; tsearch(3), by process */
 	struct hdl_regcache *regcache;
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
@@ -265,7 +265,8 @@ void hdl_wire_refuse(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, in
 void hdl_wire_announce(struct hdl_ep *ep);
 
 /* ---- connect/wireup.c ----- */
-/* Makes a connected lane whatever the traffic. Returns 0: the lane stands or is being made; negative: there can be none. */
+/* Makes a connected lane, independent of the traffic. Returns 0: the lane stands or is being made; negative: there can be
+ * none. */
 int hdl_ep_connect(struct hdl_ep *ep);
 /* Makes a lane of this kind unless there is one or one is being made. Returns 0: the lane stands or is being made; negative
  * errno: there can be none. */

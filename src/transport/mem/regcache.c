@@ -2,10 +2,9 @@
 /*
  * Registration cache. A device without paging on demand knows pages, not addresses: a registration that outlives its message is
  * valid only while the same pages lie at its addresses. So a registration is kept only where the kernel reports changes: its
- * range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping over the
- * old one, and a heap that shrinks, whichever code does it and whatever the allocator is. (In write-protect mode, with nothing
- * protected, no access of the program faults because of userfaultfd. fork() is none of these events: the pinned pages stay the
- * parent's.)
+ * range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping over the old
+ * one, and a heap that shrinks, by any code and any allocator. (In write-protect mode, with nothing protected, no access of the
+ * program faults because of userfaultfd. fork() is none of these events: the pinned pages stay the parent's.)
  *
  * A thread that unmaps waits in the kernel until the reader thread has *read* its event. So the reader must never wait for a
  * thread that may unmap, and any thread that allocates or frees may:
@@ -77,8 +76,8 @@ struct hdl_regcache {
 
 /*
  * The instance that keeps registrations. The kernel watches a range for one userfaultfd, refuses it to others, and ends the
- * watching at the request of any of them. So the first instance of a process that asks keeps registrations; others register
- * each message's memory.
+ * watching at the request of any of them. So the first instance of a process that asks keeps registrations; other instances
+ * register each message's memory.
  */
 static struct hdl_regcache *_Atomic watcher;
 
@@ -157,7 +156,7 @@ static struct hdl_region *first_in(struct hdl_regcache *rc, uintptr_t from, uint
 	return found && found->from < to ? found : NULL;
 }
 
-/* ---- the list, and what is kept ------------------------------------------------------------------------------ */
+/* ---- the list, and kept registrations -------------------------------------------------------------------- */
 
 static void regcache_list_remove(struct hdl_region *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control messages: sent by whatever lane there is, or queued until there is room. */
+/* Control messages: sent by any lane that exists, or queued until there is room. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -164,8 +164,8 @@ static inline char *hdl_sq_head(struct hdl_sq *sq)
 /* Posts a zero-byte request whose completion says that all earlier requests are finished, unless such a completion is due or
  * nothing is in flight. */
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);
-/* As hdl_sq_flush, whatever is in flight: a queue whose peer is gone then ends in error. Without room nothing is posted: the
- * requests in flight have the same effect. */
+/* As hdl_sq_flush, with any requests in flight: a queue whose peer is gone then ends in error. Without room nothing is posted:
+ * the requests in flight have the same effect. */
 void hdl_sq_probe(struct hdl_sq *sq, struct hdl_ep *ep);
 /* hdl_done_reset: hdl_sq_reset runs in hdl_done_run. hdl_done_forget cancels that. */
 void hdl_done_reset(struct hdl_sq *sq);

@@ -9,7 +9,7 @@ static const char *tp_report_cause(enum ibv_wc_status status, const struct hdl_t
 {
 	switch (status) {
 	case IBV_WC_RETRY_EXC_ERR:
-		return "nobody answers there: the peer's process has ended, its host is down, or the path is broken; "
+		return "no answer: the peer's process has ended, its host is down, or the path is broken; "
 		       "look at the "
 		       "peer's output and at the port's state (`heddle_info --devices`)";
 	case IBV_WC_RNR_RETRY_EXC_ERR:

@@ -55,7 +55,7 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 	return 0;
 }
 
-/* null: a null region, whatever the address. */
+/* null: a null region, with any address. */
 static struct ibv_mr *mr_make(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access, bool null)
 {
 	struct shca_context *c = shca_context_of(ibpd->context);

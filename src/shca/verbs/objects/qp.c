@@ -245,7 +245,7 @@ static bool plain_type(enum ibv_qp_type type)
 	       type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-/* Refuses what a raw packet queue pair lacks. */
+/* Refuses attributes that a raw packet queue pair does not have. */
 static int raw_check(const struct ibv_qp_init_attr_ex *a)
 {
 	if (!shca_is_ethernet())

@@ -68,7 +68,7 @@ static struct shca_rq *srq_ring_describe(struct shca_member *m, const struct shc
 	return sh;
 }
 
-/* Steps 1 and 2 of engine/rq_move.c. What is left in *l is to be freed. Must: rq->lock is held. */
+/* Steps 1 and 2 of engine/rq_move.c. The caller frees the memory that is left in *l. Must: rq->lock is held. */
 static void srq_move_begin(struct shca_thread *thr, struct shca_user_rq *rq, struct srq_longer *l)
 {
 	struct shca_member *m = thr->m;

@@ -32,7 +32,7 @@ uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *li
 	uint8_t bad = 0;
 
 	for (int i = 0; i < n; i++) {
-		/* an empty segment is skipped, whatever its address and key, as libmlx5 does */
+		/* an empty segment is skipped, with any address and key, as in libmlx5 */
 		if (unlikely(!list[i].length))
 			segs[i] = (struct shca_seg){.lane = SHCA_LANE_ARENA};
 		else if (unlikely(!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))) {
