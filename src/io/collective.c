@@ -181,7 +181,7 @@ static void clear_blocks(struct collective *c)
 /* ---- the plan ------------------------------------------------------------------------------------------------------------- */
 
 /* Returns where the data begin in memory, or NULL if they are not one run. */
-static char *memory_of(const struct hdl_access *a)
+static char *one_run_of(const struct hdl_access *a)
 {
 	void *buf = a->args.buf;
 
@@ -208,7 +208,7 @@ static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 	c->from = hdl_collective_need((size_t)c->size, sizeof(*c->from));
 	c->buffers = kept ? kept : hdl_collective_need(1, sizeof(*kept));
 	kept = NULL;
-	c->memory = memory_of(&c->a);
+	c->memory = one_run_of(&c->a);
 	if (d->mine < 0)
 		return;
 	c->win = (struct hdl_window){ .fd = c->file->fd, .nparts = c->size,
@@ -220,12 +220,12 @@ static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 static void step_round(struct collective *c);
 static void step_end(struct collective *c);
 
-static void job_run(struct hdl_io_job *job)
+static void independent_run(struct hdl_io_job *job)
 {
 	hdl_access_run(&container_of(job, struct collective, job)->a);
 }
 
-static void job_ended(struct hdl_io_job *job)
+static void collective_job_ended(struct hdl_io_job *job)
 {
 	container_of(job, struct collective, job)->job_runs = false;
 }
@@ -235,7 +235,7 @@ static void run_io(struct collective *c, void (*run)(struct hdl_io_job *job))
 {
 	unsigned depth;
 
-	c->job = (struct hdl_io_job){ .run = run, .ended = job_ended };
+	c->job = (struct hdl_io_job){ .run = run, .ended = collective_job_ended };
 	if (c->blocking && (c->turns < 2 || !c->mine_extent.overlaps)) {
 		depth = hdl_lock_open();
 		run(&c->job);
@@ -276,7 +276,7 @@ static void step_plan(struct collective *c)
 	if (c->error)
 		return;
 	if (hdl_extents_independent(c->extent, c->size, &c->cb, first, end, bytes)) {
-		run_io(c, job_run);
+		run_io(c, independent_run);
 		return;
 	}
 	c->two_phase = true;
@@ -649,7 +649,7 @@ static void step_begin(struct collective *c)
 	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
 		await_job(c, step_end);
 		if (!c->error)
-			run_io(c, job_run);
+			run_io(c, independent_run);
 		return;
 	}
 	c->mine_extent = hdl_extent_of(c->file, &c->a, c->error, wants_overlap(c));

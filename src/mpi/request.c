@@ -138,6 +138,25 @@ static int request_check_array(const char *call, int count, const MPI_Request re
 	return MPI_SUCCESS;
 }
 
+/* Checks the arguments of a call for some of an array's requests. Returns true if the call returns *rc at once: the code of an
+ * error, or MPI_SUCCESS, since no request is active; then *outcount is MPI_UNDEFINED. */
+static inline __attribute__((always_inline)) bool are_none(const char *call, int count, const MPI_Request requests[],
+							   int *outcount, const int indices[], int *rc)
+{
+	int active;
+
+	*rc = request_check_array(call, count, requests, &active);
+	if (unlikely(*rc))
+		return true;
+	if (unlikely(!outcount || (active && !indices)))
+		*rc = hdl_null_arg(NULL, call, outcount ? "array_of_indices" : "outcount");
+	else if (!active)
+		*outcount = MPI_UNDEFINED;
+	else
+		return false;
+	return true;
+}
+
 /* Returns the index of the first request that is done and not inactive; -1: none. */
 static int find_done(int count, const MPI_Request requests[])
 {
@@ -333,17 +352,10 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 	HDL_LOCKED;
 	static const char call[] = "MPI_Waitsome";
 	struct hdl_requests r = { incount, array_of_requests };
-	int active, rc;
+	int rc;
 
-	rc = request_check_array(call, incount, array_of_requests, &active);
-	if (unlikely(rc))
+	if (are_none(call, incount, array_of_requests, outcount, array_of_indices, &rc))
 		return rc;
-	if (unlikely(!outcount || (active && !array_of_indices)))
-		return hdl_null_arg(NULL, call, outcount ? "array_of_indices" : "outcount");
-	if (!active) {
-		*outcount = MPI_UNDEFINED;
-		return MPI_SUCCESS;
-	}
 	hdl_call = call;
 	hdl_blocked_requests = r;
 	hdl_wait_until(one_is_done, &r);
@@ -447,17 +459,10 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Testsome";
-	int active, rc;
+	int rc;
 
-	rc = request_check_array(call, incount, array_of_requests, &active);
-	if (unlikely(rc))
+	if (are_none(call, incount, array_of_requests, outcount, array_of_indices, &rc))
 		return rc;
-	if (unlikely(!outcount || (active && !array_of_indices)))
-		return hdl_null_arg(NULL, call, outcount ? "array_of_indices" : "outcount");
-	if (!active) {
-		*outcount = MPI_UNDEFINED;
-		return MPI_SUCCESS;
-	}
 	if (!all_done(incount, array_of_requests))
 		hdl_progress_test();	/* even if one is done, for fairness (section 3.7.5) */
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
@@ -593,17 +598,10 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 	HDL_LOCKED;
 	static const char call[] = "MPI_Request_get_status_some";
 	struct looking l = { 0 };
-	int active, rc;
+	int rc;
 
-	rc = request_check_array(call, incount, array_of_requests, &active);
-	if (unlikely(rc))
+	if (are_none(call, incount, array_of_requests, outcount, array_of_indices, &rc))
 		return rc;
-	if (unlikely(!outcount || (active && !array_of_indices)))
-		return hdl_null_arg(NULL, call, outcount ? "array_of_indices" : "outcount");
-	if (!active) {
-		*outcount = MPI_UNDEFINED;
-		return MPI_SUCCESS;
-	}
 	/* requests that are done are not freed, so a caller in a loop needs a turn of progress at each call */
 	if (!all_done(incount, array_of_requests))
 		hdl_progress_test();

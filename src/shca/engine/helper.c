@@ -377,33 +377,17 @@ static void *helper_main(void *arg)
 /* Starts the thread. Must: the caller holds h->lock. */
 static int helper_start(struct shca_helper *h)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
 	/* the engine's depth is bounded; the rest is for libc and sanitizers, whose need is unknown */
-	size_t stack = (size_t)sysconf(_SC_THREAD_STACK_MIN) + 96 * 1024;
-#if defined(SHCA_SANITIZED)
-	stack += 1 << 20;
-#endif
-	int err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	err = pthread_attr_setstacksize(&attr, (stack + 4095) & ~(size_t)4095);
-	/* no signal of the program is ever handled here */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!err)
-		err = pthread_create(&h->thread, &attr, helper_main, h);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	int err = shca_start_thread(&h->thread, 96 * 1024, helper_main, h);
 	if (err)
 		shca_error("cannot start the helper thread: %s. Deaths of peers and timers would not be noticed (limit on "
 			   "processes: ulimit -u)",
-			   strerror(err));
+			   strerror(-err));
 	h->running = !err;
 	/* returns when the table is separate: from then on the application may close descriptors */
 	while (h->running && !h->ready)
 		pthread_cond_wait(&h->settled, &h->lock);
-	return -err;
+	return err;
 }
 
 static void helper_destroy(struct shca_helper *h)

@@ -461,6 +461,9 @@ struct shca_tls {
 };
 extern __thread struct shca_tls shca_tls __attribute__((tls_model("initial-exec"), visibility("hidden")));
 struct shca_thread *shca_thread_get_slow(struct shca_member *m);
+/* Starts a thread of the library, in which no signal of the program is handled. stack: bytes that it needs beyond the least of a
+ * thread, and beyond sanitizers' need. */
+int shca_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *arg);
 /* Returns the struct shca_thread of the calling thread in this member, made on first use and released when the thread ends.
  * NULL with errno (ESTALE: the member belongs to the parent of a fork, or was left). */
 static inline struct shca_thread *shca_thread_get(struct shca_member *m)

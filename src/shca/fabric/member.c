@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -307,6 +308,28 @@ struct shca_thread *shca_thread_get_slow(struct shca_member *m)
 	shca_tls.id = e->id;
 	shca_tls.thr = e->thr;
 	return e->thr;
+}
+
+int shca_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+
+	stack += (size_t)sysconf(_SC_THREAD_STACK_MIN);
+#if defined(SHCA_SANITIZED)
+	stack += 1 << 20;
+#endif
+	int err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	err = pthread_attr_setstacksize(&attr, (stack + 4095) & ~(size_t)4095);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!err)
+		err = pthread_create(thread, &attr, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
 }
 
 /* ---- process slots --------------------------------------------------------------------------------------------- */

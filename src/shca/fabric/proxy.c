@@ -144,27 +144,6 @@ static void *proxy_main(void *arg)
 	}
 }
 
-static int start_thread(struct shca_proxy *r, struct start *s)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	size_t stack = (size_t)sysconf(_SC_THREAD_STACK_MIN) + 32 * 1024;
-#if defined(SHCA_SANITIZED)
-	stack += 1 << 20;
-#endif
-	int err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	err = pthread_attr_setstacksize(&attr, (stack + 4095) & ~(size_t)4095);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!err)
-		err = pthread_create(&r->thread, &attr, proxy_main, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return -err;
-}
-
 int shca_proxy_start(struct shca_member *m)
 {
 	int err = 0;
@@ -181,7 +160,7 @@ int shca_proxy_start(struct shca_member *m)
 		*s = (struct start){ m, shca_at(m->base, off) };
 		r->off = off;
 		pthread_mutex_init(&r->own, NULL);
-		if ((err = start_thread(r, s)))
+		if ((err = shca_start_thread(&r->thread, 32 * 1024, proxy_main, s)))
 			pthread_mutex_destroy(&r->own);
 	}
 	if (err) {
