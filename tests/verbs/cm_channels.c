@@ -345,6 +345,7 @@ static void options(void)
 	      "ACK_TIMEOUT 32");
 	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &one, sizeof(one)) == -1 && errno == EINVAL,
 	      "TOS of 4 bytes");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1) == -1 && errno == EFAULT, "TOS without a value");
 	CHECK(rdma_set_option(id, RDMA_OPTION_ID, 77, &one, sizeof(one)) == -1 && errno, "option 77");
 	CHECK(rdma_set_option(id, 7, 0, &one, sizeof(one)) == -1 && errno == ENOSYS, "level 7");
 	struct rdma_event_channel *s = cm_channel();
