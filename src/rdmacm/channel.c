@@ -567,9 +567,9 @@ static bool source_ready(int fd, uint64_t uses, const struct epoll_event *e)
 	return !starved;
 }
 
-/* Takes one of the channel's readable sources; of a blocking descriptor, waits for one. poll(2) waits, because epoll_wait fails with
- * EINTR when a process that was stopped goes on, though no signal handler has run (signal(7)). Returns 1; 0: another thread has
- * taken the source; -EAGAIN: there is none; or -errno. */
+/* Takes one of the channel's readable sources; of a blocking descriptor, waits for one. The wait is poll(2)'s, because epoll_wait
+ * fails with EINTR when a process that was stopped goes on, though no signal handler has run (signal(7)). Returns 1; 0: another
+ * thread has taken the source; -EAGAIN: there is none; or -errno. */
 static int source_take(int fd, int flags, struct epoll_event *e)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};

@@ -111,7 +111,8 @@ static void keys_and_windows(void)
 	CHECK(pid >= 0, "fork");
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(qp);
 	struct ibv_sge sge[2] = { vt_sge(mr, 0, 8), vt_sge(mr, 64, 8) };
-	struct ibv_mw_bind_info info = { .mr = mr, .addr = (uintptr_t)buf, .length = 8, .mw_access_flags = IBV_ACCESS_REMOTE_READ };
+	struct ibv_mw_bind_info info = { .mr = mr, .addr = (uintptr_t)buf, .length = 8,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_READ };
 	if (pid) {
 		int status;
 		CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %#x", status);

@@ -449,7 +449,8 @@ int shca_destroy_qp(struct ibv_qp *ibqp)
 	if (qp->flows && !shca_inherited(ibqp->context))
 		return shca_refuse(EBUSY, "destroy_qp: flows lead to queue pair %#x: ibv_destroy_flow comes first", ibqp->qp_num);
 	if (!shca_inherited(ibqp->context) && shca_is_group_member(qp))
-		return shca_refuse(EBUSY, "destroy_qp: queue pair %#x is attached to a multicast group: ibv_detach_mcast comes first",
+		return shca_refuse(EBUSY,
+				   "destroy_qp: queue pair %#x is attached to a multicast group: ibv_detach_mcast comes first",
 				   ibqp->qp_num);
 	shca_qp_unmap(qp);
 	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
