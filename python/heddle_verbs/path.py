@@ -16,6 +16,16 @@ def _number(text):
     return int(str(text), 0)
 
 
+def _bits(count):
+    """A reader of numbers of so many bits."""
+    def read(text):
+        number = _number(text)
+        if not 0 <= number < 1 << count:
+            raise ValueError('0 to %#x' % ((1 << count) - 1))
+        return number
+    return read
+
+
 def _flag(text):
     return str(text).lower() in ('1', 'yes', 'true', 'on')
 
@@ -36,28 +46,28 @@ _FIELDS = {
     'port': ('port', get_end_port, str, None),
     'sgid': ('sgid', _gid, str, None),
     'dgid': ('dgid', _gid, str, None),
-    'slid': ('slid', _number, str, 0),
-    'dlid': ('dlid', _number, str, 0),
-    'sl': ('sl', _number, str, 0),
+    'slid': ('slid', _bits(16), str, 0),
+    'dlid': ('dlid', _bits(16), str, 0),
+    'sl': ('sl', _bits(4), str, 0),
     'grh': ('has_grh', _flag, lambda v: 'yes' if v else 'no', False),
-    'flow': ('flow_label', _number, hex, 0),
-    'hops': ('hop_limit', _number, str, 64),
-    'tclass': ('traffic_class', _number, str, 0),
-    'rate': ('rate', _number, str, 0),
-    'pkey': ('pkey', _number, lambda v: '0x%04x' % v, 0xffff),
+    'flow': ('flow_label', _bits(20), hex, 0),
+    'hops': ('hop_limit', _bits(8), str, 64),
+    'tclass': ('traffic_class', _bits(8), str, 0),
+    'rate': ('rate', _bits(8), str, 0),
+    'pkey': ('pkey', _bits(16), lambda v: '0x%04x' % v, 0xffff),
     'mtu': ('mtu', _mtu, str, 4096),
-    'life': ('packet_life_time', _number, str, 12),
-    'ack': ('resp_time', _number, str, 12),
-    'retries': ('retries', _number, str, 7),
-    'rnr_retries': ('rnr_retries', _number, str, 7),
-    'rnr_timer': ('min_rnr_timer', _number, str, 12),
-    'qkey': ('qkey', _number, lambda v: '0x%x' % v, 0x11111111),
-    'sqpn': ('sqpn', _number, lambda v: '0x%x' % v, None),
-    'dqpn': ('dqpn', _number, lambda v: '0x%x' % v, None),
-    'sqpsn': ('sqpsn', _number, lambda v: '0x%x' % v, 0),
-    'dqpsn': ('dqpsn', _number, lambda v: '0x%x' % v, 0),
-    'srd': ('srdatomic', _number, str, 1),
-    'drd': ('drdatomic', _number, str, 1),
+    'life': ('packet_life_time', _bits(6), str, 12),
+    'ack': ('resp_time', _bits(5), str, 12),
+    'retries': ('retries', _bits(3), str, 7),
+    'rnr_retries': ('rnr_retries', _bits(3), str, 7),
+    'rnr_timer': ('min_rnr_timer', _bits(5), str, 12),
+    'qkey': ('qkey', _bits(32), lambda v: '0x%x' % v, 0x11111111),
+    'sqpn': ('sqpn', _bits(24), lambda v: '0x%x' % v, None),
+    'dqpn': ('dqpn', _bits(24), lambda v: '0x%x' % v, None),
+    'sqpsn': ('sqpsn', _bits(24), lambda v: '0x%x' % v, 0),
+    'dqpsn': ('dqpsn', _bits(24), lambda v: '0x%x' % v, 0),
+    'srd': ('srdatomic', _bits(8), str, 1),
+    'drd': ('drdatomic', _bits(8), str, 1),
 }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A completion queue that can be waited for."""
+import errno
 import os
 import select
 import threading
@@ -8,7 +9,7 @@ import time
 import pyverbs.enums as e
 from pyverbs.cq import CQ, CompChannel
 
-from .errors import WCError, naming
+from .errors import VerbsError, WCError, naming
 
 _lock = threading.Lock()
 
@@ -52,7 +53,13 @@ class CQPoller:
             self._poll.register(self._fd, select.POLLIN)
         self.sleeps = 0
 
+    def _check_open(self):
+        """pyverbs does not: a call of a closed queue would end the process."""
+        if self._bell < 0:
+            raise VerbsError('a poller that was closed', errno.EBADF)
+
     def _take(self, most):
+        self._check_open()
         with naming('polling the completion queue'):
             return self.cq.poll(most)[1]
 
@@ -109,6 +116,7 @@ class CQPoller:
 
     def wakeup(self):
         """Ends the poll() under way, or the next one. From any thread."""
+        self._check_open()
         os.eventfd_write(self._bell, 1)
 
     def fileno(self):

@@ -151,11 +151,11 @@ def get_end_port(what=None):
         what = str(what)
         device, _, number = what.partition('/')
         if device in _names():
-            return EndPort(device, int(number or '1', 0))
+            what = '%s/%s' % (device, number or 1)
     ports = end_ports()
     if not ports:
         raise VerbsError('no RDMA device: on the software one a program is run by shcarun', 19)
-    fits = [p for p in ports if what is None or _closes(p, what)]
+    fits = [p for p in ports if what is None or str(p) == what or _closes(p, what)]
     fits.sort(key=lambda p: not p.active)
     if not fits:
         raise VerbsError('no such port', 19, name=what, ports=','.join(str(p) for p in ports))

@@ -567,6 +567,21 @@ static bool source_ready(int fd, uint64_t uses, const struct epoll_event *e)
 	return !starved;
 }
 
+/* Takes one of the channel's readable sources; of a blocking descriptor, waits for one. The wait is poll(2)'s, because epoll_wait
+ * fails with EINTR when a process that was stopped goes on, though no signal handler has run (signal(7)). Returns 1; 0: another
+ * thread has taken the source; -EAGAIN: there is none; or -errno. */
+static int source_take(int fd, int flags, struct epoll_event *e)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+	if (!(flags & O_NONBLOCK) && poll(&wait, 1, -1) < 0)
+		return -errno;
+	int n = epoll_wait(fd, e, 1, 0);
+	if (n < 0)
+		return -errno;
+	return !n && flags & O_NONBLOCK ? -EAGAIN : n;
+}
+
 int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out)
 {
 	if (out < offsetof(struct rdma_ucm_event_resp, reserved))
@@ -588,12 +603,10 @@ int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out)
 			return 0;
 		if (err != -EAGAIN)
 			return err;
-		int flags = fcntl(fd, F_GETFL), n = epoll_wait(fd, &e, 1, flags & O_NONBLOCK ? 0 : -1);
+		int flags = fcntl(fd, F_GETFL), n = source_take(fd, flags, &e);
 		if (n < 0)
-			return -errno;
-		if (!n)
-			return -EAGAIN;
-		if (source_ready(fd, uses, &e))
+			return n;
+		if (!n || source_ready(fd, uses, &e))
 			continue;
 		if (flags & O_NONBLOCK)
 			return -EAGAIN;

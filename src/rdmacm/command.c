@@ -261,6 +261,10 @@ bool rcm_write(int fd, const void *command, size_t n, ssize_t *result)
 		errno = shca_refuse(EINVAL, "RDMA CM: a command of %zu bytes", n);
 		return true;
 	}
+	if (!command) {
+		errno = EFAULT;
+		return true;
+	}
 	memcpy(&hdr, command, sizeof(hdr));
 	if (hdr.in + sizeof(hdr) > n || hdr.cmd >= ARRAY_SIZE(commands) || !commands[hdr.cmd].in ||
 	    hdr.in < commands[hdr.cmd].in) {

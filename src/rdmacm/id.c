@@ -438,6 +438,8 @@ static int option_value(const struct rdma_ucm_set_option *c, size_t size, int *v
 {
 	if (c->optlen != size)
 		return -shca_refuse(EINVAL, "rdma_set_option: option %u has %u bytes", c->optname, c->optlen);
+	if (!c->optval)
+		return -shca_refuse(EFAULT, "rdma_set_option: option %u without a value", c->optname);
 	*v = size == 1 ? *(const uint8_t *)(uintptr_t)c->optval : *(const int *)(uintptr_t)c->optval;
 	return 0;
 }

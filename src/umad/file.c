@@ -290,6 +290,8 @@ static int write_locked(struct um_file *f, int fd, const uint8_t *buf, size_t n)
 		return shca_refuse(EINVAL, "umad: write of %zu bytes: a header has %zu (with IB_USER_MAD_ENABLE_PKEY %zu), a "
 				   "datagram %u to %u",
 				   n, head, sizeof(hdr), RMPP_HEADER, UM_MAD_BYTES);
+	if (!buf)
+		return EFAULT;
 	memcpy(&hdr, buf, head);
 	memcpy(mad, buf + head, n - head);
 	if (hdr.id >= AGENTS || !f->agents[hdr.id].used)
@@ -323,6 +325,8 @@ static ssize_t read_locked(struct um_file *f, int fd, uint8_t *buf, size_t n)
 		return -shca_refuse(EINVAL, "umad: read into %zu bytes: the first datagram has %zu with its header, and waits "
 				    "for a larger buffer",
 				    n, head + p->bytes);
+	if (!buf)
+		return -EFAULT;
 	p->hdr.length = (uint32_t)(head + p->bytes);
 	memcpy(buf, &p->hdr, head);
 	memcpy(buf + head, p->mad, p->bytes < n - head ? p->bytes : n - head);
@@ -670,6 +674,11 @@ int um_open(uint32_t port, int flags)
 		if (!err) {
 			forget(fd, -1);		/* closed without um_closing */
 			err = enter(fd, f) ? 0 : EMFILE;
+		}
+		/* without an epoll descriptor file_free cannot tell whose the timer's number is; here it is this file's */
+		if (fd < 0 && f->timer >= 0) {
+			close(f->timer);
+			f->timer = -1;
 		}
 		if (err)
 			file_free(f, fd);

@@ -228,6 +228,7 @@ static void role_b(bool arrived)
 	if (t.n != RECVS)
 		FAIL("%u of %u receives were used", t.n, RECVS);
 	atomic_store(&st->done, 1);
+	CHECK(st->way != MULTICAST || !shca_detach_mcast(qp, &group, SHCA_MULTICAST_LID));
 	CHECK((!flow || !shca_destroy_flow(flow)) && !shca_destroy_qp(qp) && (!srq || !shca_destroy_srq(srq)) &&
 	      !shca_dereg_mr(mr) && !shca_destroy_cq(cq));
 	shca_buf_free(r.ctx, mem);

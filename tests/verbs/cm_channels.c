@@ -252,7 +252,8 @@ static void *sync_server(void *arg)
 
 static void synchronous(void)
 {
-	struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 16}, .sq_sig_all = 1}, for_client = attr;
+	struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 16}, .sq_sig_all = 1}, for_client = attr,
+				 for_nobody = attr;	/* rdma_create_ep stores the queues that it makes here */
 	struct rdma_addrinfo *res = info("0", RAI_PASSIVE);
 	struct rdma_cm_id *l, *id;
 	char port[16], out[64] = "over", in[64] = "";
@@ -281,7 +282,7 @@ static void synchronous(void)
 	/* no listener */
 	rdma_destroy_ep(l);
 	res = info(port, 0);
-	CHECK(!rdma_create_ep(&id, res, NULL, &for_client), "rdma_create_ep");
+	CHECK(!rdma_create_ep(&id, res, NULL, &for_nobody), "rdma_create_ep");
 	CHECK(rdma_connect(id, NULL) == -1 && errno == ECONNREFUSED, "rdma_connect to nobody");
 	rdma_destroy_ep(id);
 	rdma_freeaddrinfo(res);
@@ -345,6 +346,7 @@ static void options(void)
 	      "ACK_TIMEOUT 32");
 	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &one, sizeof(one)) == -1 && errno == EINVAL,
 	      "TOS of 4 bytes");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1) == -1 && errno == EFAULT, "TOS without a value");
 	CHECK(rdma_set_option(id, RDMA_OPTION_ID, 77, &one, sizeof(one)) == -1 && errno, "option 77");
 	CHECK(rdma_set_option(id, 7, 0, &one, sizeof(one)) == -1 && errno == ENOSYS, "level 7");
 	struct rdma_event_channel *s = cm_channel();
@@ -443,10 +445,62 @@ static void threads(void)
 	rdma_destroy_event_channel(s);
 }
 
+static char state_of(pid_t pid)
+{
+	char path[32], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *f = fopen(path, "r");
+	CHECK(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1, "%s", path);
+	fclose(f);
+	return state;
+}
+
+/* A process that waits for an event goes on waiting when it was stopped and continued, as with a terminal's Ctrl-Z and fg. */
+static void stopped(void)
+{
+	int port_of[2], status;
+	uint16_t port;
+	CHECK(!pipe(port_of), "pipe");
+	pid_t pid = fork();
+
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		struct rdma_event_channel *ch = cm_channel();
+		port = ntohs(rdma_get_src_port(cm_listen(ch, RDMA_PS_TCP, "127.0.0.1", 1)));
+		CHECK(write(port_of[1], &port, sizeof(port)) == sizeof(port), "write");
+		cm_destroy(cm_request(ch));
+		_exit(0);
+	}
+	CHECK(read(port_of[0], &port, sizeof(port)) == sizeof(port), "read");
+	for (int i = 0; i < 20; i++) {
+		char state;
+		while ((state = state_of(pid)) != 'S') {
+			CHECK(state != 'Z', "the waiting process has ended");
+			usleep(1000);
+		}
+		CHECK(!kill(pid, SIGSTOP) && waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "stop %d: %#x", i,
+		      status);
+		CHECK(!kill(pid, SIGCONT) && waitpid(pid, &status, WCONTINUED) == pid && WIFCONTINUED(status), "continue %d: %#x",
+		      i, status);
+	}
+	struct rdma_event_channel *ch = cm_channel();
+	struct rdma_cm_id *id = cm_resolved(ch, RDMA_PS_TCP, "127.0.0.1", port);
+	cm_qp(id, IBV_QPT_RC);
+	cm_connect(id);
+	cm_eat(ch, RDMA_CM_EVENT_REJECTED, 28);
+	CHECK(waitpid(pid, &status, 0) == pid && !status, "status %#x", status);
+	cm_destroy(id);
+	rdma_destroy_event_channel(ch);
+	close(port_of[0]);
+	close(port_of[1]);
+}
+
 int main(void)
 {
 	cm_start();
 	all_closed();	/* first: a forked child has no device of its parent's */
+	stopped();
 	ports();
 	destinations();
 	descriptors();

@@ -153,12 +153,24 @@ static void connect_error(void)
 	cm_destroy(passive);
 }
 
+/* Waits for an answer that begin from here on last 300 ms; behind patient(), a minute: a slow machine takes its time. */
+static void impatient(void)
+{
+	CHECK(!setenv("SHCA_CM_MS", "300", 1), "setenv");
+}
+static void patient(void)
+{
+	CHECK(!unsetenv("SHCA_CM_MS"), "unsetenv");
+}
+
 static void unreachable(void)
 {
 	/* the program behind the listener does not answer: SHCA_CM_MS */
 	struct rdma_cm_id *active = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", port);
 	cm_qp(active, IBV_QPT_RC);
+	impatient();
 	cm_connect(active);
+	patient();
 	cm_eat(c, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 	/* its request waits, and can no longer be accepted */
 	struct rdma_cm_id *passive = cm_request(s);
@@ -172,7 +184,9 @@ static void unreachable(void)
 	cm_qp(active, IBV_QPT_RC);
 	if (cm_can_inject()) {
 		cm_inject("port-down");
+		impatient();
 		cm_connect(active);
+		patient();
 		cm_eat(c, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 		cm_inject("port-up");
 	}
@@ -183,7 +197,9 @@ static void unreachable(void)
 	cm_connect(active);
 	passive = cm_request(s);
 	cm_qp(passive, IBV_QPT_RC);
+	impatient();
 	cm_accept(passive);
+	patient();
 	cm_eat(s, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 	cm_destroy(passive);
 	cm_destroy(active);
@@ -444,7 +460,6 @@ static void device(void)
 
 int main(void)
 {
-	CHECK(!setenv("SHCA_CM_MS", "300", 1), "setenv");
 	cm_start();
 	c = cm_channel();
 	s = cm_channel();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A forked child does not have the fabric: inherited objects refuse work, and the child may open the device for itself. A
  * program that closes the device without destroying anything leaves nothing behind for its peers. */
+#include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
 
 #include "vt.h"
@@ -85,9 +86,73 @@ static void still_works(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, stru
 	vt_expect(cq, 1, IBV_WC_SUCCESS);
 }
 
+/* Indirect memory keys and windows, on the device as a ConnectX: the child of a fork neither configures nor binds any. */
+static void keys_and_windows(void)
+{
+	CHECK(!setenv("SHCA_IDENTITY", "connectx", 1), "setenv");
+	struct vt t = vt_open();
+	struct ibv_cq *cq = vt_cq(&t, 16, NULL);
+	struct ibv_mr *mr = vt_mr(&t, buf, sizeof buf, VT_ACCESS | IBV_ACCESS_MW_BIND);
+	struct ibv_qp_init_attr_ex xa = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = t.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	};
+	struct mlx5dv_qp_init_attr dv = { .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
+					  .send_ops_flags = MLX5DV_QP_EX_WITH_MR_LIST };
+	struct mlx5dv_mkey_init_attr ka = { .pd = t.pd, .create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, .max_entries = 2 };
+	struct ibv_qp *qp = mlx5dv_create_qp(t.ctx, &xa, &dv);
+	struct mlx5dv_mkey *key = mlx5dv_create_mkey(&ka);
+	struct ibv_mw *one = ibv_alloc_mw(t.pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(t.pd, IBV_MW_TYPE_2);
+	CHECK(qp && key && one && two, "objects");
+	vt_connect(qp, qp->qp_num);
+	pid_t pid = fork();
+	CHECK(pid >= 0, "fork");
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(qp);
+	struct ibv_sge sge[2] = { vt_sge(mr, 0, 8), vt_sge(mr, 64, 8) };
+	struct ibv_mw_bind_info info = { .mr = mr, .addr = (uintptr_t)buf, .length = 8,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_READ };
+	if (pid) {
+		int status;
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %#x", status);
+		ibv_wr_start(x);
+		x->wr_id = 1;
+		x->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+		mlx5dv_wr_mr_list(mlx5dv_qp_ex_from_ibv_qp_ex(x), key, IBV_ACCESS_LOCAL_WRITE, 2, sge);
+		CHECK(!ibv_wr_complete(x), "mr_list");
+		vt_expect(cq, 1, IBV_WC_SUCCESS);
+		return;
+	}
+	ibv_wr_start(x);
+	x->wr_flags = IBV_SEND_INLINE;
+	mlx5dv_wr_mr_list(mlx5dv_qp_ex_from_ibv_qp_ex(x), key, IBV_ACCESS_LOCAL_WRITE, 2, sge);
+	CHECK(ibv_wr_complete(x) == ENODEV, "mr_list");
+	ibv_wr_start(x);
+	x->wr_flags = 0;
+	ibv_wr_bind_mw(x, two, ibv_inc_rkey(two->rkey), &info);
+	CHECK(ibv_wr_complete(x) == ENODEV, "wr_bind_mw");
+	ibv_wr_start(x);
+	ibv_wr_local_inv(x, key->rkey);
+	CHECK(ibv_wr_complete(x) == ENODEV, "wr_local_inv");
+	struct ibv_mw_bind b = { .bind_info = info };
+	CHECK(ibv_bind_mw(qp, one, &b) == ENODEV, "bind_mw");
+	CHECK(!mlx5dv_create_mkey(&ka) && errno == ENODEV && !ibv_alloc_mw(t.pd, IBV_MW_TYPE_1) && errno == ENODEV, "new ones");
+	CHECK(!mlx5dv_destroy_mkey(key) && !ibv_dealloc_mw(one) && !ibv_dealloc_mw(two) && !ibv_destroy_qp(qp), "destroy");
+	_exit(0);
+}
+
 int main(void)
 {
 	vt_fabric();
+	pid_t connectx = fork();
+	CHECK(connectx >= 0, "fork");
+	if (!connectx) {
+		keys_and_windows();
+		_exit(0);
+	}
+	int ended;
+	CHECK(waitpid(connectx, &ended, 0) == connectx && ended == 0, "the device as a ConnectX: %#x", ended);
 	struct vt t = vt_open();
 	struct ibv_cq *cq = vt_cq(&t, 16, NULL);
 	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);

@@ -141,7 +141,49 @@ static void one_process(struct vt *t)
 		hears(b, "many", a, 1);
 	hears(b, NULL, NULL, 0);
 	uint32_t number = b->qp->qp_num;
-	queue_free(b);		/* with its memberships */
+	CHECK(ibv_destroy_qp(b->qp) == EBUSY, "destroyed as a member of two groups");
+	part(b, 1);
+	CHECK(ibv_destroy_qp(b->qp) == EBUSY, "destroyed as a member of a group");
+	say(t, a, 2, "member", 0xffffff);
+	hears(b, "member", a, 2);
+	part(b, 2);
+	queue_free(b);
+	/* the next queue of that number is in no group */
+	bool again = false;
+	for (int i = 0; i < 2000 && !again; i++) {
+		b = queue(t, QKEY);
+		again = b->qp->qp_num == number;
+		if (again) {
+			say(t, a, 1, "new", 0xffffff);
+			hears(d, "new", a, 1);
+			hears(b, NULL, NULL, 0);
+		}
+		queue_free(b);
+	}
+	CHECK(again, "2,000 queues, and none has the number 0x%x again", number);
+	part(a, 1);
+	part(c, 1);
+	part(d, 1);
+	queue_free(d);
+	queue_free(c);
+	queue_free(a);
+}
+
+/* A context that is closed takes its queues out of their groups. */
+static void context_closed(struct vt *t)
+{
+	struct queue *a = queue(t, QKEY), *d = queue(t, QKEY);
+
+	join(d, 1);
+	struct vt closed = vt_open();
+	struct queue *b = queue(&closed, QKEY);
+	join(b, 1);
+	say(t, a, 1, "both", 0xffffff);
+	hears(b, "both", a, 1);
+	hears(d, "both", a, 1);
+	uint32_t number = b->qp->qp_num;
+	CHECK(!ibv_close_device(closed.ctx), "ibv_close_device");
+	free(b);
 	say(t, a, 1, "alive", 0xffffff);
 	hears(d, "alive", a, 1);
 	/* the next queue of that number is in no group */
@@ -157,8 +199,8 @@ static void one_process(struct vt *t)
 		queue_free(b);
 	}
 	CHECK(again, "2,000 queues, and none has the number 0x%x again", number);
+	part(d, 1);
 	queue_free(d);
-	queue_free(c);
 	queue_free(a);
 }
 
@@ -214,6 +256,7 @@ int main(void)
 	struct ibv_device_attr a;
 	CHECK(!ibv_query_device(t.ctx, &a) && a.max_mcast_grp > 1000 && a.max_mcast_qp_attach > 1000, "capabilities");
 	one_process(&t);
+	context_closed(&t);
 	vt_close(&t);
 	return 0;
 }

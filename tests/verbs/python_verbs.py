@@ -28,7 +28,8 @@ class Ports(unittest.TestCase):
         self.assertIn(port, hv.end_ports())
 
     def test_refused(self):
-        for name in ('shca7', 'fe80::77', '0xbeef', 'nonsense'):
+        numbers = [hv.get_end_port().device + number for number in ('/0', '/99', '/-1', '/x')]
+        for name in ['shca7', 'fe80::77', '0xbeef', 'nonsense'] + numbers:
             with self.assertRaises(hv.VerbsError) as raised:
                 hv.get_end_port(name)
             self.assertIn(name, str(raised.exception))
@@ -63,7 +64,9 @@ class Paths(unittest.TestCase):
             self.assertEqual(path.copy().reverse().reverse(), path)
 
     def test_refused(self):
-        for text in ('dlid', 'dlud=1', 'dlid=x', 'mtu=1000', 'dgid=fe80', 'port=shca9/1'):
+        wide = ('dlid=0x10000', 'slid=-1', 'sl=16', 'flow=0x100000', 'hops=256', 'pkey=0x10000', 'retries=8', 'rnr_timer=32',
+                'dqpn=0x1000000', 'sqpsn=0x1000000', 'qkey=0x100000000')
+        for text in ('dlid', 'dlud=1', 'dlid=x', 'mtu=1000', 'dgid=fe80', 'port=shca9/1') + wide:
             with self.assertRaises(hv.VerbsError, msg=text):
                 hv.Path(text)
         with self.assertRaises(hv.VerbsError):
@@ -193,6 +196,13 @@ class Poller(unittest.TestCase):
         thread.start()
         self.assertEqual(self.poller.poll(), [])
         thread.join()
+
+    def test_closed(self):
+        self.poller.close()
+        for call in (lambda: self.poller.poll(timeout=0), lambda: list(self.poller.iterwc(count=1)), self.poller.wakeup):
+            with self.assertRaises(hv.VerbsError) as raised:
+                call()
+            self.assertEqual(raised.exception.errno, errno.EBADF)
 
     def test_sleeps_use_no_cpu(self):
         begin = time.process_time()

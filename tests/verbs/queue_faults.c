@@ -7,7 +7,7 @@
 #include "vt.h"
 
 #define BYTES 65536u
-#define MESSAGES 60u
+#define MESSAGES 30u
 
 static struct vt t;
 static char *mem;
@@ -46,7 +46,7 @@ struct pair {
 	struct ibv_qp *a, *b;
 };
 
-/* timeout: 8: 1 ms, and 3 more tries; 13: 34 ms */
+/* timeout: 8: 1 ms, and 3 more tries; 16: 268 ms, and 2 s until the retries are used up, for a machine that is busy meanwhile */
 static struct pair connect_pair(uint8_t timeout, uint8_t rnr_retry)
 {
 	struct ibv_qp_attr rts = vt_rts_attr();
@@ -100,7 +100,7 @@ static void dropped(void)
 /* Some are: all arrive, in order. Returns how many requests were hit. */
 static unsigned long some(const char *spec)
 {
-	struct pair p = connect_pair(13, 7);
+	struct pair p = connect_pair(16, 7);
 
 	set_qp(p.a, spec);
 	for (uint64_t i = 0; i < MESSAGES; i++) {
@@ -167,7 +167,7 @@ static void rnr(void)
 
 static void delayed(void)
 {
-	struct pair p = connect_pair(13, 7);
+	struct pair p = connect_pair(16, 7);
 
 	set("all", "delay=1,delay_us=3000");
 	uint64_t begin = vt_ms();
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 	scq = vt_cq(&t, 256, NULL);
 	rcq = vt_cq(&t, 256, NULL);
 	dropped();
-	unsigned long first = some("drop=0.2,dup=0.1,seed=7"), again = some("drop=0.2,dup=0.1,seed=7");
+	unsigned long first = some("drop=0.1,dup=0.2,seed=7"), again = some("drop=0.1,dup=0.2,seed=7");
 	CHECK(first > 4 && first < MESSAGES, "%lu of %u hit", first, MESSAGES);
 	CHECK(first == again, "%lu, then %lu hit by the same seed", first, again);
 	CHECK(some("rnr=0.3,seed=1") > 4, "few RNR NAKs");

@@ -277,7 +277,7 @@ static void multicast(void)
 	}
 	CHECK(!ibv_destroy_ah(ah), "destroy_ah");
 	for (int i = 0; i < 3; i++)
-		CHECK(!ibv_destroy_qp(q[i]), "destroy");
+		CHECK(!ibv_detach_mcast(q[i], &group, 0xc009) && !ibv_destroy_qp(q[i]), "destroy");
 }
 
 static void one_down(void)

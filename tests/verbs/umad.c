@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -166,6 +167,35 @@ static void files(void)
 	CHECK(open("/dev/infiniband/umad77", O_RDWR) < 0);
 }
 
+/* Descriptors of the process. */
+static unsigned descriptors_open(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* Under each limit on descriptors an open that fails leaves none behind, and the open after it goes on as before. */
+static void no_descriptor(void)
+{
+	struct rlimit all, few;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &all));
+	few = all;
+	for (few.rlim_cur = 3; few.rlim_cur < 40; few.rlim_cur++) {
+		unsigned before = descriptors_open();
+		CHECK(!setrlimit(RLIMIT_NOFILE, &few));
+		int fd = open(device[0], O_RDWR), err = errno;
+		CHECK(!setrlimit(RLIMIT_NOFILE, &all));
+		CHECK(fd >= 0 || err == EMFILE);
+		CHECK(fd < 0 || !close(fd));
+		CHECK(descriptors_open() == before);
+	}
+	CHECK(!close(opened(1)));
+}
+
 static void agents(void)
 {
 	int fd = opened(1);
@@ -199,6 +229,13 @@ static void agents(void)
 	REFUSED(write(fd, &d, sizeof(d.hdr) + 35), EINVAL);
 	d.hdr.pkey_index = 1;
 	REFUSED(write(fd, &d, sizeof(d.hdr) + 256), EINVAL);
+	/* an answer that has no place in memory stays */
+	d = request(8, 1, 4, 1, 1, 1, 1);
+	char *volatile nowhere = NULL;
+	REFUSED(write(fd, nowhere, sizeof(d.hdr) + 256), EFAULT);
+	CHECK(put(fd, &d));
+	REFUSED(read(fd, nowhere, sizeof(d)), EFAULT);
+	CHECK(read(fd, &d, sizeof(d)) == (ssize_t)(sizeof(d.hdr) + 256));
 	CHECK(!close(fd));
 }
 
@@ -464,6 +501,7 @@ int main(void)
 	setenv("SHCA_PORTS", "2", 1);
 	find_devices();
 	files();
+	no_descriptor();
 	agents();
 	addressed();
 	statuses();

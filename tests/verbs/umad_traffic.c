@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 	close(open(argv[1], O_CREAT | O_WRONLY, 0600));
 	while (access(argv[2], F_OK))
 		usleep(20000);
-	ibv_destroy_qp(ud);
+	CHECK(!ibv_detach_mcast(ud, &g, 0xc001) && !ibv_destroy_qp(ud), "the datagram queue");
 	ibv_destroy_qp(rc);
 	ibv_dereg_mr(mr);
 	ibv_destroy_cq(cq);

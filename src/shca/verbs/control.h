@@ -454,6 +454,8 @@ void shca_xrc_unmap(struct shca_user_qp *qp);
 int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 void shca_groups_leave(struct shca_thread *thr, struct shca_user_qp *qp);
+/* Whether the queue is attached to a group. Must not hold the node's mutex. */
+bool shca_is_group_member(const struct shca_user_qp *qp);
 
 /* flow.c. The verbs; and the end of all flows to a queue whose context is being closed. Must: the thread has a slot. */
 struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);

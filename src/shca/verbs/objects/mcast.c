@@ -102,6 +102,16 @@ int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	return 0;
 }
 
+bool shca_is_group_member(const struct shca_user_qp *q)
+{
+	struct shca_node *node = shca_context_of(q->qp.context)->node;
+
+	pthread_mutex_lock(&node->mutex);
+	bool member = q->groups != NULL;
+	pthread_mutex_unlock(&node->mutex);
+	return member;
+}
+
 void shca_groups_leave(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	struct shca_context *c = shca_context_of(q->qp.context);

@@ -74,6 +74,7 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, bool
 	mr->sh->qpn = remote_inv ? SHCA_MKEY_REMOTE_INV : 0;
 	atomic_store(&mr->sh->window, SHCA_WINDOW_MKEY);
 	mr->entries = entries;
+	mr->gen = atomic_load(&mr->sh->gen);
 	mr->mr = (struct ibv_mr){.context = ibpd->context, .pd = ibpd, .handle = key >> 8, .lkey = key, .rkey = key};
 	mr->dv = (struct mlx5dv_mkey){.lkey = key, .rkey = key};
 	mr->pd = pd;
@@ -154,7 +155,7 @@ int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const
 	req->imm = conf->n;
 	req->raddr = conf->base;
 	req->arg[0] = unit;
-	req->arg[1] = atomic_load(&key->sh->gen);
+	req->arg[1] = key->gen;
 	req->arg[2] = conf->repeat;
 	if (!conf->layout_set)
 		return 0;

@@ -448,6 +448,10 @@ int shca_destroy_qp(struct ibv_qp *ibqp)
 	/* as the kernel has it */
 	if (qp->flows && !shca_inherited(ibqp->context))
 		return shca_refuse(EBUSY, "destroy_qp: flows lead to queue pair %#x: ibv_destroy_flow comes first", ibqp->qp_num);
+	if (!shca_inherited(ibqp->context) && shca_is_group_member(qp))
+		return shca_refuse(EBUSY,
+				   "destroy_qp: queue pair %#x is attached to a multicast group: ibv_detach_mcast comes first",
+				   ibqp->qp_num);
 	shca_qp_unmap(qp);
 	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
 	shca_qp_refs(qp, -1);
