@@ -85,7 +85,8 @@ void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int
 		fputs("libmpifort_abi: out of memory for a request\n", stderr);
 		abort();
 	}
-	*k = (struct mpifort_kept){ .request = request, .persistent = persistent, .active = !persistent, .types = { types0, types1 },
+	*k = (struct mpifort_kept){ .request = request, .persistent = persistent, .active = !persistent,
+				    .types = { types0, types1 },
 			    .comm = comm, .to = to };
 	for (int i = 0; i < n; i++) {
 		if (!b[i].temp)

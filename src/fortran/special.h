@@ -84,8 +84,8 @@ void MPIFORT_NAME(test)(MPI_Fint *request, int *flag, MPI_Fint *status, MPI_Fint
 }
 MPIFORT_ALIAS(test, test_f08);
 
-/* Requests of an array call as C handles: `before` are those that went in. kept: what they have in the table, taken out; NULL: the
- * table was empty, or the call frees no request. Short arrays take no memory. */
+/* Requests of an array call as C handles: `before` are those that went in. kept: what they have in the table, taken out; NULL:
+ * the table was empty, or the call frees no request. Short arrays take no memory. */
 struct CALLS(array) {
 	MPI_Request *before, *now;
 	struct mpifort_kept **kept;

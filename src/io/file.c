@@ -380,8 +380,8 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		hdl_out_of_memory("a file", sizeof(*f));
 	if (args->error)
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
-	*f = (struct hdl_file){ .obj = { HDL_MAGIC_FILE, 1 }, .fd = -1, .dir = -1, .amode = args->amode, .errhandler = args->errhandler,
-				.hints = args->hints };
+	*f = (struct hdl_file){ .obj = { HDL_MAGIC_FILE, 1 }, .fd = -1, .dir = -1, .amode = args->amode,
+				.errhandler = args->errhandler, .hints = args->hints };
 	hdl_errhandler_retain(f->errhandler);
 	pthread_mutex_init(&f->atomic_lock, NULL);
 	f->name = without_prefix(args->filename ? args->filename : "", &f->fs);

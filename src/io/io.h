@@ -283,8 +283,8 @@ void hdl_file_quiet(struct hdl_file *f);
  * the file. [any thread] */
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
 int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
-/* Reads the limit of file sizes, RLIMIT_FSIZE, by which hdl_write_run returns EFBIG in place of the signal SIGXFSZ. Must be called
- * when a file is opened. [any thread] */
+/* Reads the limit of file sizes, RLIMIT_FSIZE, by which hdl_write_run returns EFBIG in place of the signal SIGXFSZ. Must be
+ * called when a file is opened. [any thread] */
 void hdl_size_limit_read(void);
 /* Returns EFBIG if the limit does not let the file grow to `size` bytes; else 0. */
 int hdl_size_limit_check(int fd, MPI_Offset size);

@@ -346,7 +346,8 @@ static void test_directories(void)
 	for (depth = 0; depth < 20; depth++)
 		make_and_enter(name);
 	unlink("file");
-	WORKS(MPI_File_open(MPI_COMM_SELF, "file", MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f));
+	WORKS(MPI_File_open(MPI_COMM_SELF, "file", MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+			    &f));
 	CHECK(!access("file", F_OK));
 	WORKS(MPI_File_close(&f));
 	CHECK(access("file", F_OK));

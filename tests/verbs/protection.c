@@ -597,7 +597,9 @@ static void vouched(void)
 				CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
 				a = make(), b = make();
 				vt_connect_pair(a, b);
-				CHECK(!vt_recv(b, 5, vt_sge(both, 0, all)) && !vt_send(a, 4, vt_sge(mr, 0, all), IBV_SEND_SIGNALED), "send");
+				CHECK(!vt_recv(b, 5, vt_sge(both, 0, all)) &&
+					      !vt_send(a, 4, vt_sge(mr, 0, all), IBV_SEND_SIGNALED),
+				      "send");
 				vt_expect(scq, 4, IBV_WC_LOC_PROT_ERR);
 			}
 			CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr) && !ibv_dereg_mr(both), "destroy");
