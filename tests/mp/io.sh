@@ -16,6 +16,11 @@ for n in 1 3 ${all:+2 4 7}; do
 	try "corners" "$n" tests/mp/io_corners "$tmp"
 	try "errno" "$n" tests/mp/io_errno "$tmp"
 done
+chmod 755 "$tmp"	# for the second user
+for n in 1 2; do
+	try "permissions" "$n" tests/mp/io_perm "$tmp"
+	cat "$tmp/out"
+done
 for n in 1 2 3 5 ${all:+4 6 7}; do
 	for s in "$seed" $((seed + n)) ${all:+$((seed + 1)) $((seed + 2)) $((seed + 3))}; do
 		try "random, seed $s" "$n" tests/mp/io_random "$tmp/random" $rounds "$s"
