@@ -17,6 +17,7 @@ struct hdl_file *hdl_file_list;
 /* A process's part of a collective on a file. */
 struct part {
 	int64_t value;			/* must be the same at all processes */
+	int64_t extent;			/* of the etype in the file, or 0; must be the same */
 	int32_t error;
 	int32_t amode;
 	uint64_t datarep;		/* hash of the name of the data representation, or 0: each process numbers its own */
@@ -51,6 +52,9 @@ static int exchange(struct hdl_comm *comm, const char *what, struct part mine, s
 		else if (part[r].value != part[0].value)
 			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value,
 				       (long long)part[r].value, r);
+		else if (part[r].extent != part[0].extent)
+			hdl_reason_set("the extent of the etype differs: %lld at rank 0, %lld at rank %d",
+				       (long long)part[0].extent, (long long)part[r].extent, r);
 		else
 			continue;
 		rc = part[r].error ? part[r].error : MPI_ERR_NOT_SAME;
@@ -262,6 +266,44 @@ static int delete_file(const struct hdl_file *f)
 	return f->dir < 0 ? unlink(f->path) : unlinkat(f->dir, slash ? slash + 1 : f->name, 0);
 }
 
+#define MODE_SET	010000		/* in hdl_file.mode: beside permissions, which may be 0 */
+
+/* Rank 0 of a file whose hint file_perm keeps its owner from opening it, as 0 or 0444 with MPI_MODE_RDWR do: the other processes
+ * could not open the file that this one creates. So it is created with these permissions too, and gets file_perm when all have
+ * opened it (limit_perm). */
+static int create_for_all(struct hdl_file *f, int flags, mode_t perm, mode_t needed)
+{
+	struct stat s;
+	int fd = open(f->name, flags | O_EXCL, perm | needed);
+
+	if (fd < 0 && errno == EEXIST && !(flags & O_EXCL))
+		return open(f->name, flags, perm);
+	/* what is left of the mode by umask(2) */
+	if (fd >= 0 && !fstat(fd, &s))
+		f->mode = (int)(s.st_mode & 07777 & ~(needed & ~perm)) | MODE_SET;
+	return fd;
+}
+
+static int open_file_perm(struct hdl_file *f, int flags)
+{
+	mode_t perm = f->hints.file_perm >= 0 ? (mode_t)f->hints.file_perm : 0666;
+	mode_t needed = f->amode & MPI_MODE_WRONLY ? 0200 : 0600;
+
+	if (flags & O_CREAT && needed & ~perm)
+		return create_for_all(f, flags, perm, needed);
+	return open(f->name, flags, perm);
+}
+
+/* Gives the file that create_for_all has created its permissions. Returns an errno. */
+static int limit_perm(struct hdl_file *f)
+{
+	mode_t mode = (mode_t)f->mode & 07777;
+	bool is_set = f->mode;
+
+	f->mode = 0;
+	return is_set && fchmod(f->fd, mode) ? errno : 0;
+}
+
 /* Opens the file here, by the program's name: to reach a relative one, the process needs to search no directory above the working
  * directory. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
 static int open_here(struct hdl_file *f, bool creates)
@@ -278,7 +320,7 @@ static int open_here(struct hdl_file *f, bool creates)
 	/* open(2) of a pipe would wait for a process that opens its other end */
 	if (!stat(f->name, &s) && S_ISFIFO(s.st_mode))
 		return ESPIPE;
-	f->fd = fd_raise(open(f->name, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
+	f->fd = fd_raise(open_file_perm(f, flags | O_CLOEXEC));
 	if (f->fd < 0 && errno == ENOENT && !creates && f->amode & MPI_MODE_CREATE)
 		f->fd = fd_raise(open_created(f, flags));
 	if (f->fd < 0)
@@ -317,14 +359,16 @@ static int open_by_all(struct hdl_file *f)
 static int open_view(struct hdl_file *f)
 {
 	struct hdl_type *byte = hdl_type_get(MPI_BYTE);
-	int rc;
+	int rc, err;
 
 	if (hdl_view_make(0, byte, byte, "native", &f->view))
 		hdl_out_of_memory("a view", sizeof(*f->view));
 	/* hdl_shared_make: rank 0 stores 0 behind the last exchange of hdl_win_make. Without hdl_file_agree:
 	 *     1. Rank 1 returns from MPI_File_open; its MPI_File_write_shared adds 8 to the pointer.
 	 *     2. Rank 0 stores 0. Two processes then get the same position. */
-	rc = hdl_file_agree(f, hdl_shared_make(f));
+	rc = hdl_shared_make(f);
+	err = rc ? 0 : limit_perm(f);
+	rc = hdl_file_agree(f, err ? hdl_io_class(err, "set the permissions of", f->path) : rc);
 	if (rc || !(f->amode & MPI_MODE_APPEND))
 		return rc;
 	rc = hdl_file_end(f, &f->position);
@@ -406,6 +450,7 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		rc = open_view(f);
 	if (rc) {
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
+		limit_perm(f);	/* the earlier error is the one that counts */
 		hdl_shared_free(f);
 		hdl_file_free(f);
 		hdl_reason_set("%s", why);
@@ -536,14 +581,19 @@ int hdl_file_sync(struct hdl_file *f)
 
 /* ---- views and modes ----------------------------------------------------------------------------------------------- */
 
-/* Section 14.3: data representation and extent of the etype must be the same at all processes. */
+/* Section 14.3: the data representation, and the extent of the etype in it, must be the same at all processes. So must the size:
+ * the shared file pointer counts etypes, and is kept in bytes of data. */
 int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 {
-	int rc = error ? error : hdl_shared_prepare(f, 0);
+	struct part mine = { .error = error ? error : hdl_shared_prepare(f, 0) };
+	int rc;
 
-	rc = exchange(f->comm, "the size of the etype",
-		      (struct part){ .value = v ? v->esize : 0, .datarep = v ? fnv1a_64_string(v->datarep) : 0, .error = rc },
-		      NULL);
+	if (v) {
+		mine.value = v->esize;
+		mine.extent = v->extent;
+		mine.datarep = fnv1a_64_string(v->datarep);
+	}
+	rc = exchange(f->comm, "the size of the etype", mine, NULL);
 	if (rc) {
 		hdl_view_release(v);
 		return rc;

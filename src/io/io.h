@@ -70,7 +70,8 @@ struct hdl_view {
 	struct hdl_type *etype, *filetype;	/* as the program passed them, with a reference each */
 	const struct hdl_datarep *rep;	/* NULL: memory's */
 	struct hdl_type *tile;		/* the filetype in the file: itself or its image, with a reference */
-	MPI_Count esize;		/* bytes of an etype in the file */
+	MPI_Count esize;		/* bytes of an etype's data in the file */
+	MPI_Count extent;		/* of an etype in the file; unlike esize, it counts the etype's gaps */
 	bool contiguous;		/* byte p of the view's data is byte disp + p of the file */
 	int8_t order;			/* hdl_view_ascends: 1 yes, -1 no, 0 not known yet */
 	MPI_Count run;			/* bytes of a run on average; set with order, if that is 1 */
@@ -151,6 +152,8 @@ struct hdl_file {
 	int fd;				/* -1: hdl_file_close has closed it */
 	int dir;			/* rank 0, MPI_MODE_DELETE_ON_CLOSE: its directory; -1 */
 	int amode;
+	int mode;			/* at rank 0: MODE_SET, and the permissions that the file gets when all processes have
+					 * opened it (limit_perm); else 0 */
 	enum hdl_fs fs;
 	bool maps;			/* scatter.c may be used: a mapping and pwrite see the same bytes at once */
 	bool in_memory;			/* tmpfs: a page of a mapping costs little */

@@ -76,8 +76,10 @@ int hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *file
 			       "%lld bytes", datarep, (long long)etype->size);
 		rc = MPI_ERR_CONVERSION;
 	}
-	if (!rc)
+	if (!rc) {
 		v->esize = unit->size;
+		v->extent = hdl_type_extent(unit);
+	}
 	if (unit)
 		hdl_type_release(unit);
 	if (rc) {

@@ -49,6 +49,9 @@ static int read_file(struct hdl_comm *c, const char *call, const char *name, str
 		if (!hdl_info_set(info, key, value))
 			rc = hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory");
 	}
+	/* a directory can be opened, and not read */
+	if (!rc && info && ferror(f))
+		rc = hdl_raise(c, MPI_ERR_INFO_VALUE, call, "info's key file: %s cannot be read: %s", name, strerror(errno));
 	free(line);
 	fclose(f);
 	if (!info)

@@ -131,4 +131,12 @@ static void arrive_peer_failed(void *context, int peer, int err)
 	hdl_partitioned_peer_failed(peer);
 }
 
-const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = recv_arrived, .peer_failed = arrive_peer_failed };
+/* All other pointers are those of communicators and of objects that have one. */
+static bool arrive_holds(void *context, const struct hdl_ep *ep)
+{
+	(void)context;
+	return hdl_groups_have(ep);
+}
+
+const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = recv_arrived, .peer_failed = arrive_peer_failed,
+					     .holds = arrive_holds };

@@ -22,6 +22,7 @@ static int publish_errno(pmix_status_t rc, char *why, size_t size)
 	case PMIX_ERR_NOMEM:
 		return -ENOMEM;
 	case PMIX_ERR_NOT_SUPPORTED:
+	case PMIX_ERR_NOT_IMPLEMENTED:
 		snprintf(why, size,
 			 "%s has no store of names (PMIx_Publish): start the program with heddlerun or prterun instead",
 			 hdl_job.launcher);

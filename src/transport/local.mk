@@ -12,7 +12,7 @@ transport_sources = src/transport/connect/address.c src/transport/connect/conn.c
 	src/transport/lanes/ring.h src/transport/lanes/ring_credit.c src/transport/lanes/ring_offer.c \
 	src/transport/lanes/ring_poll.c src/transport/mem/mem.c src/transport/mem/mem.h src/transport/mem/regcache.c \
 	src/transport/mem/regcache.h src/transport/mem/segment.c src/transport/mem/share.c src/transport/mem/shortage.c src/transport/peer/alive.c src/transport/peer/am.c src/transport/peer/arrive.c \
-	src/transport/peer/arrive.h src/transport/peer/control.c src/transport/peer/ctl.c src/transport/peer/drain.c \
+	src/transport/peer/arrive.h src/transport/peer/control.c src/transport/peer/ctl.c src/transport/peer/departed.c src/transport/peer/drain.c \
 	src/transport/peer/ep.c src/transport/peer/ep.h src/transport/peer/order.c src/transport/peer/order.h \
 	src/transport/peer/peers.c src/transport/peer/peers.h src/transport/peer/srq_arrive.c src/transport/peer/send.c \
 	src/transport/queue/plain.h src/transport/queue/post.c src/transport/queue/qp.c src/transport/queue/replay.c \

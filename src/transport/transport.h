@@ -84,6 +84,9 @@ struct hdl_fetch {
 struct hdl_upcalls {
 	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
 	void (*peer_failed)(void *context, int peer, int err);
+	/* Whether this layer keeps a pointer to the endpoint, whose process has ended, beyond its communicators. NULL: all
+	 * endpoints are kept until hdl_tp_fini. */
+	bool (*holds)(void *context, const struct hdl_ep *ep);
 	void *context;
 	bool unpublished;	/* the runtime publishes no address of this instance, and gives it none: hdl_peer_add gives all */
 };
@@ -146,7 +149,8 @@ size_t hdl_tp_address(struct hdl_tp *tp, char record[HDL_ADDRESS_MAX]);
  * variables that must be equal differ; -ESTALE: the rank is known in another incarnation. */
 int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len);
 
-/* The endpoint if it exists; NULL: there was never a message to that process or from it. */
+/* The endpoint if it exists; NULL: there was never a message to that process or from it. Processes that have ended long ago, of
+ * jobs with which there is no communicator any more, have one endpoint together, which has failed. */
 struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int proc);
 /* Walks the endpoints in the order in which they were made: the first one (NULL), the one after ep; NULL: there is no other. */
 struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep);

@@ -33,6 +33,28 @@ static void check(int (*rank_of)(uint32_t i), uint32_t n)
 	cr_assert_null(hdl_peers_find(&p, rank_of(0)));
 }
 
+Test(peers, replaced)
+{
+	enum { N = 100 };
+	struct hdl_peers p = { 0 };
+
+	for (uint32_t i = 0; i < N; i++)
+		hdl_peers_add(&p, (int)i, nth(i));
+	cr_assert_eq(hdl_peers_add_nameless(&p, nth(N)), N);
+	cr_assert(p.met == N && p.live == N && p.n == N + 1);
+	for (uint32_t i = 0; i < N; i += 2)
+		hdl_peers_replace(&p, (int)i, N);
+	cr_assert(p.met == N && p.live == N / 2);
+	/* ids go on, and the tables grow */
+	for (uint32_t i = N; i < 2 * N; i++)
+		cr_assert_eq(hdl_peers_add(&p, (int)i, nth(i + 1)), i + 1);
+	for (uint32_t i = 0; i < 2 * N; i++) {
+		cr_assert_eq(hdl_peers_find(&p, (int)i), i >= N ? nth(i + 1) : i % 2 ? nth(i) : nth(N));
+		cr_assert_eq(hdl_peers_of(&p, i), i < N && i % 2 == 0 ? NULL : nth(i));
+	}
+	hdl_peers_clear(&p);
+}
+
 static int in_order(uint32_t i)
 {
 	return (int)i;		/* rank 0 is no empty slot */

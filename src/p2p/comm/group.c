@@ -230,6 +230,30 @@ static void group_clear(struct hdl_group *g)
 	g->leaf = NULL;
 }
 
+struct group_search {
+	const struct hdl_ep *ep;
+	bool found;
+};
+
+static void group_search(void *object, void *arg)
+{
+	const struct hdl_group *g = object;
+	struct group_search *s = arg;
+	unsigned n = (unsigned)g->size;
+
+	for (unsigned i = 0; g->leaf && i * HDL_LEAF < n && !s->found; i++)
+		for (unsigned k = 0; g->leaf[i] != &leaf_none && k < HDL_LEAF && i * HDL_LEAF + k < n; k++)
+			s->found |= (*g->leaf[i])[k] == s->ep;
+}
+
+bool hdl_groups_have(const struct hdl_ep *ep)
+{
+	struct group_search s = { .ep = ep };
+
+	hdl_pool_each(&hdl_groups, group_search, &s);
+	return s.found;
+}
+
 void hdl_group_release(struct hdl_group *g)
 {
 	if (--g->obj.refs)

@@ -643,10 +643,10 @@ uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now)
 		return 0;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
-		uint64_t at = ep->announces ? announce_again(ep, now) : 0;
+		uint64_t at = ep && ep->announces ? announce_again(ep, now) : 0;
 		if (at && (!first || at < first))
 			first = at;
-		if (!hdl_conn_waits(&ep->conn))
+		if (!ep || !hdl_conn_waits(&ep->conn))
 			continue;
 		if (is_given_up(ep, now))
 			continue;

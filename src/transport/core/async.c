@@ -112,7 +112,7 @@ static void on_device_fatal(struct hdl_dev *dev, const struct ibv_async_event *e
 
 	on_loss(dev, e);
 	for (uint32_t i = 0; i < tp->peers.n; i++)
-		if (tp->peers.of[i]->dev == dev)
+		if (tp->peers.of[i] && tp->peers.of[i]->dev == dev)
 			hdl_ep_fail(tp->peers.of[i], -EIO);
 }
 

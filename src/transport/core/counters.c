@@ -83,7 +83,7 @@ static const struct counted {
 	{ { "rma_refused", "Puts, gets and atomic operations that their targets have refused", false },
 	  WHOLE, offsetof(struct hdl_tp, rma_refused) },
 	{ { "peers", "Processes with which there was contact, this one included", false },
-	  WHOLE32, offsetof(struct hdl_tp, peers.n) },
+	  WHOLE32, offsetof(struct hdl_tp, peers.met) },
 	{ { "sleeps", "Times that a waiting thread slept", false }, WHOLE, offsetof(struct hdl_tp, sleeps) },
 	{ { "named_messages", "Messages that came with their sender's name", false }, WHOLE, offsetof(struct hdl_tp, names) },
 	{ { "connections_refused", "Proposals of connections that were refused, repetitions included", false },
@@ -138,8 +138,21 @@ static uint64_t of_peers(struct hdl_tp *tp, const struct counted *c)
 	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < tp->peers.n; i++)
-		n += of_peer(c, tp->peers.of[i]);
+		n += tp->peers.of[i] ? of_peer(c, tp->peers.of[i]) : 0;
 	return n;
+}
+
+void hdl_counters_move(struct hdl_ep *to, const struct hdl_ep *from)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		const struct counted *c = &table[i];
+		char *place = c->where == REL ? (char *)to->rel : (char *)to;
+
+		if (c->where == PEER)
+			*(uint64_t *)(place + c->at) += of_peer(c, from);
+		else if (c->where == PEER32 || c->where == REL)
+			*(uint32_t *)(place + c->at) += (uint32_t)of_peer(c, from);
+	}
 }
 
 static uint64_t of_queues(struct hdl_tp *tp, const struct counted *c)

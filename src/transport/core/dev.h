@@ -56,6 +56,9 @@ struct hdl_dev {
 	struct hdl_bufpool bounce, pkt, pkt_small;
 	struct hdl_mem zeros;		/* HDL_ZEROS bytes */
 	struct hdl_credits *credits;	/* slabs of struct hdl_credit */
+	/* credits of peers that have ended, to be used again */
+	struct hdl_spare_credit { struct hdl_credit *credit; uint32_t rkey; } *spare_credits;
+	uint32_t nspare_credits;
 	/* UD */
 	struct hdl_sq ud;
 	struct ibv_send_wr ud_wr;	/* template of a small packet */

@@ -65,7 +65,7 @@ static bool all_sleep_acked(struct hdl_tp *tp, const struct hdl_dev *word)
 
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
-		if (ep->dev == word || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
+		if (!ep || ep->dev == word || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
 			continue;
 		if (!ep->sleep_sent) {
 			struct hdl_sleep_rec m = { .turn = ++tp->sleep_turn ? tp->sleep_turn

@@ -116,23 +116,15 @@ static void destroy_all(struct hdl_tp *tp)
 	hdl_fd_waker_close(&tp->fd_waker);
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
+
+		if (!ep)
+			continue;
 		hdl_ring_drop(ep);
 		hdl_wire_close(ep);
 	}
 	for (int i = 0; i < tp->ndev; i++)
 		hdl_dev_stop(tp->dev[i]);
-	for (uint32_t i = 0; i < tp->peers.n; i++) {
-		struct hdl_ep *ep = tp->peers.of[i];
-		hdl_ep_drop_ctl(ep);
-		hdl_ud_drop_peer(ep);
-		hdl_order_clear(&ep->order);
-		hdl_autotune_free(hdl_autotune_of(ep->ring_tune));
-		free(ep->dirty);
-		free(ep->srq_credit);
-		free(ep->host);
-		free(ep);
-	}
-	hdl_peers_clear(&tp->peers);
+	hdl_peers_free(tp);
 	hdl_addresses_fini(tp);
 	hdl_regcache_close(tp);
 	hdl_rma_close(tp);
@@ -317,9 +309,12 @@ static bool progress_quiet(struct hdl_tp *tp)
 			q = false;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
-		if (!is_gone(ep) && hdl_ep_replaced(ep))
+
+		if (!ep || is_gone(ep))
+			continue;
+		if (hdl_ep_replaced(ep))
 			q = false;
-		if (!ep->sq || is_gone(ep) || hdl_sq_is_dead(ep->sq))
+		if (!ep->sq || hdl_sq_is_dead(ep->sq))
 			continue;
 		if (ep->sq->head != ep->sq->tail) {
 			hdl_sq_flush(ep->sq, ep);
@@ -430,7 +425,7 @@ static bool send_parting(struct hdl_tp *tp, enum hdl_ctl_kind kind, bool (*to)(c
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 
-		if (!to(ep))
+		if (!ep || !to(ep))
 			continue;
 		hdl_ep_ctl(ep, kind, NULL, 0, false);	/* unordered: everything sent before LEAVE has been acknowledged */
 		some = true;

@@ -25,10 +25,11 @@ static void memory_peers(struct hdl_tp *tp)
 	uint64_t streams = 0;
 
 	for (uint32_t i = 0; i < tp->peers.n; i++)
-		if (tp->peers.of[i]->rel)
+		if (tp->peers.of[i] && tp->peers.of[i]->rel)
 			streams += sizeof(struct hdl_rel);
-	hdl_ledger_heap("heap: endpoints and UD streams", tp->peers.n * (sizeof(struct hdl_ep) + HDL_PEER_BYTES) + streams,
-			tp->peers.n * sizeof(struct hdl_ep) + tp->peers.cap * HDL_PEER_BYTES + streams);
+	hdl_ledger_heap("heap: endpoints and UD streams",
+			tp->peers.live * sizeof(struct hdl_ep) + tp->peers.n * HDL_PEER_BYTES + streams,
+			tp->peers.live * sizeof(struct hdl_ep) + tp->peers.cap * HDL_PEER_BYTES + streams);
 }
 
 static void memory_queues(struct hdl_tp *tp)

@@ -145,11 +145,14 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 		return;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		const struct hdl_ep *ep = tp->peers.of[i];
-		if (!used(ep))
+		if (!ep || !used(ep))
 			continue;
-		fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank,
-			hdl_proc_text(ep->rank) + strlen("rank "), ep->dev->name, ep->dev->port.port_num,
-			tp_report_kinds(ep, kind, sizeof(kind)));
+		if (ep == tp->departed)
+			fprintf(out, "heddle: transports: rank %d -> processes of jobs that have ended", hdl_job.rank);
+		else
+			fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank,
+				hdl_proc_text(ep->rank) + strlen("rank "), ep->dev->name, ep->dev->port.port_num,
+				tp_report_kinds(ep, kind, sizeof(kind)));
 		const struct { const char *name; uint64_t msgs, bytes; } p[] = {
 			{ "ring", ep->out_ring.msgs, ep->out_ring.bytes },
 			{ "srq", ep->out_srq.msgs, ep->out_srq.bytes },
@@ -166,7 +169,7 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 			fprintf(out, "; %u timeouts", ep->rel->timeouts);
 		if (hdl_autotune_of(ep->ring_tune)->ns)
 			fprintf(out, "; copies into its ring take %" PRIu64 " ns per KiB", hdl_autotune_of(ep->ring_tune)->ns);
-		if (ep->failed)
+		if (ep->failed && ep != tp->departed)
 			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
 		fputc('\n', out);
 	}
@@ -188,6 +191,9 @@ void hdl_tp_dump(struct hdl_tp *tp, FILE *out)
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		const struct hdl_ep *ep = tp->peers.of[i];
 		unsigned pend = 0, ctl = 0, wait = 0;
+
+		if (!ep || ep == tp->departed)
+			continue;
 		for (const struct hdl_send *s = ep->pend; s; s = s->next)
 			pend++;
 		for (const struct hdl_send *s = ep->rdma_wait; s; s = s->next)

@@ -103,6 +103,7 @@ struct hdl_tp {
 	uint64_t idle_since;		/* ticks() of the last turn that found nothing before something came */
 	uint64_t async_ns;		/* when the devices' asynchronous events were last read */
 	struct hdl_ep *busy;		/* endpoints with something to send, linked by busy_next */
+	struct hdl_ep *departed;	/* of all processes whose endpoints were freed (departed.c); NULL: of none */
 	struct hdl_ep *timers;		/* UD streams that may have packets in flight */
 	struct hdl_ep *acks;		/* UD streams that owe an acknowledgement */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
@@ -178,6 +179,8 @@ static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 	return ep;
 }
 
+/* counters.c: adds the counts of an endpoint, about to be freed, to those of another one, which has a stream. */
+void hdl_counters_move(struct hdl_ep *to, const struct hdl_ep *from);
 /* counters.c: from here on the device's counters count for this instance. Must follow the opening of the devices. */
 void hdl_counters_begin(struct hdl_tp *tp);
 /* Sends by lanes other than the ring, queued ones included, between two polls for arrivals: HDL_CTL_HOLD may be there. */
@@ -200,6 +203,8 @@ void hdl_done_run(struct hdl_tp *tp);
  * credit_owed is set. */
 void hdl_ring_give_credit(struct hdl_ep *ep);
 int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rkey);
+/* Takes the endpoint's credit back. Must: the peer's process has ended. */
+void hdl_credit_put(struct hdl_ep *ep);
 void hdl_credits_fini(struct hdl_dev *dev);
 
 /* ---- lanes/ring_offer.c ----- */
@@ -317,6 +322,13 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
 /* Checks, a few at a time, the processes of peers whose death no queue would report. Returns when to call again at the latest,
  * in ns; 0: there are none. */
 uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now);
+
+/* ---- peer/departed.c ----- */
+/* Frees the endpoints of processes that have ended, of jobs with which this process has no communicator any more. Must be called
+ * where no caller holds an endpoint of such a process. */
+void hdl_peers_reap(struct hdl_tp *tp);
+/* Frees all endpoints. Must: their queues have been closed, and the devices stopped. */
+void hdl_peers_free(struct hdl_tp *tp);
 
 /* ---- core/idle.c ----- */
 /* Prepares to sleep on the open devices. 0 or a negative errno. */

@@ -98,6 +98,8 @@ bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool);
 int hdl_ep_ah(struct hdl_ep *ep);	/* creates ep->ah if there is none */
 uint64_t hdl_ud_timers(struct hdl_tp *tp, uint64_t now);
 void hdl_ud_drop_peer(struct hdl_ep *ep);
+/* The same, and frees the stream and the address handle: the endpoint is freed. */
+void hdl_ud_forget_peer(struct hdl_ep *ep);
 
 /* ---- kinds/xrc.c: send queues towards other hosts, and their targets in this host's XRC domain ----- */
 void hdl_xrc_on_ctl(struct hdl_ep *ep, const struct hdl_conn_msg *m);
@@ -108,6 +110,8 @@ void hdl_xrc_tidy(struct hdl_dev *dev);		/* destroys the targets that are marked
 						 * be destroyed */
 /* The peer has failed: frees objects that serve this peer alone and would add up over many jobs; ep->sq may become NULL. */
 void hdl_xrc_lose(struct hdl_ep *ep);
+/* Whether a queue or a target of XRC names the endpoint. */
+bool hdl_xrc_holds(const struct hdl_ep *ep);
 uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now);
 
 #endif

@@ -37,7 +37,7 @@ void hdl_srq_close(struct hdl_dev *dev)
 static int rc_make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
-	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], ep->tp->peers.n);
+	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], ep->tp->peers.live);
 
 	if (err || (err = hdl_sq_init(&c->sq, dev, &hdl_kind_rc, (uint32_t)hdl_vars.sq_depth)))
 		return err;

@@ -790,13 +790,16 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 		hdl_rel_clear(ep->rel, &ops, free);
 	free(ep->parts);
 	ep->parts = NULL;
-	if (ep->tp->closing) {
-		free(ep->rel);
-		ep->rel = NULL;
-		if (ep->ah)
-			ibv_destroy_ah(ep->ah);
-		ep->ah = NULL;
-	}
+}
+
+void hdl_ud_forget_peer(struct hdl_ep *ep)
+{
+	hdl_ud_drop_peer(ep);
+	free(ep->rel);
+	ep->rel = NULL;
+	if (ep->ah)
+		ibv_destroy_ah(ep->ah);
+	ep->ah = NULL;
 }
 
 const struct hdl_tp_kind hdl_kind_ud = {

@@ -212,6 +212,11 @@ static int join_own(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	return err ? err : connect_sender(h, &dev->addr, h->own_target->qp_num, psn);
 }
 
+static bool uses_sq(const struct hdl_ep *ep, const struct hdl_sq *sq)
+{
+	return ep && ep->sq == sq;
+}
+
 /* Returns the next peer of that domain that has not failed, in turns; NULL: there is none. */
 static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
@@ -219,7 +224,7 @@ static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct hdl_ep *ep = tp->peers.of[h->next_ask++ % n];
-		if (ep->sq == &h->sq && !ep->failed)
+		if (uses_sq(ep, &h->sq) && !ep->failed)
 			return ep;
 	}
 	return NULL;
@@ -320,7 +325,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	hdl_debug("%s has made XRC target %u for queue %u", hdl_proc_text(ep->rank), h->qpn, h->sq.qp->qp_num);
 	hdl_done_reset(&h->sq);
 	for (uint32_t i = 0; i < tp->peers.n && h->keepers < KEEPERS; i++)
-		if (tp->peers.of[i]->sq == &h->sq && !tp->peers.of[i]->failed)
+		if (uses_sq(tp->peers.of[i], &h->sq) && !tp->peers.of[i]->failed)
 			xrc_keep(h, tp->peers.of[i]);
 }
 
@@ -332,7 +337,7 @@ static void fail_silent_peers(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 		/* a peer whose process is known to live may take longer */
-		if (ep->sq != &h->sq || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
+		if (!uses_sq(ep, &h->sq) || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 			continue;
 		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and no process there has answered "
 			  "for %.1f s: the peer's process or its host has ended, or it computes for longer than "
@@ -382,7 +387,7 @@ uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now)
 static bool is_used(const struct hdl_tp *tp, const struct hdl_sq *sq)
 {
 	for (uint32_t i = 0; i < tp->peers.n; i++)
-		if (tp->peers.of[i]->sq == sq && !tp->peers.of[i]->failed)
+		if (uses_sq(tp->peers.of[i], sq) && !tp->peers.of[i]->failed)
 			return true;
 	return false;
 }
@@ -402,7 +407,7 @@ static void drop_host(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	hdl_sq_fini(&h->sq);
 	hdl_done_forget(tp, &h->sq);
 	for (uint32_t i = 0; i < tp->peers.n; i++)
-		if (tp->peers.of[i]->sq == &h->sq)
+		if (uses_sq(tp->peers.of[i], &h->sq))
 			tp->peers.of[i]->sq = NULL;
 	free(h);
 }
@@ -640,6 +645,17 @@ void hdl_xrc_lose(struct hdl_ep *ep)
 	/* Jobs may come and go without limit while this one runs, each with a domain of its own. */
 	if (sq && sq->kind == &hdl_kind_xrc && !host_of(sq)->own_target && !hdl_proc_is_ours(ep->rank) && !is_used(ep->tp, sq))
 		drop_host(ep->tp, host_of(sq));
+}
+
+bool hdl_xrc_holds(const struct hdl_ep *ep)
+{
+	for (const struct hdl_xrc_host *h = ep->dev->xrc_hosts; h; h = h->next)
+		if (h->maker == ep)
+			return true;
+	for (const struct hdl_xrc_target *t = ep->dev->xrc_targets; t; t = t->next)
+		if (t->ep == ep)
+			return true;
+	return false;
 }
 
 const struct hdl_tp_kind hdl_kind_xrc = {

@@ -17,6 +17,14 @@ int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rk
 {
 	struct hdl_credits *s = dev->credits;
 
+	if (dev->nspare_credits) {
+		struct hdl_spare_credit *spare = &dev->spare_credits[--dev->nspare_credits];
+
+		*credit = spare->credit;
+		*rkey = spare->rkey;
+		memset(*credit, 0, sizeof(**credit));
+		return 0;
+	}
 	if (!s || s->used == SLAB) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
@@ -36,10 +44,29 @@ int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rk
 	return 0;
 }
 
+void hdl_credit_put(struct hdl_ep *ep)
+{
+	struct hdl_dev *dev = ep->dev;
+	void *more;
+
+	if (!ep->ring_credit)
+		return;
+	/* without memory for the list the credit is not used again */
+	more = realloc(dev->spare_credits, (dev->nspare_credits + 1) * sizeof(*dev->spare_credits));
+	if (more) {
+		dev->spare_credits = more;
+		dev->spare_credits[dev->nspare_credits++] = (struct hdl_spare_credit){ ep->ring_credit, ep->credit_rkey };
+	}
+	ep->ring_credit = NULL;
+}
+
 void hdl_credits_fini(struct hdl_dev *dev)
 {
 	struct hdl_credits *s;
 
+	free(dev->spare_credits);
+	dev->spare_credits = NULL;
+	dev->nspare_credits = 0;
 	while ((s = dev->credits)) {
 		dev->credits = s->next;
 		hdl_mem_free(&s->mem);

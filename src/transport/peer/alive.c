@@ -118,7 +118,8 @@ static void end_reported_peers(struct hdl_tp *tp, unsigned ended)
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 
-		if (!ep->failed && ep->rank != hdl_job.rank && hdl_rt_has_ended(ep->rank) && hdl_peer_state(ep) == HDL_PROC_ENDED)
+		if (ep && !ep->failed && ep->rank != hdl_job.rank && hdl_rt_has_ended(ep->rank) &&
+		    hdl_peer_state(ep) == HDL_PROC_ENDED)
 			peer_ended(ep);
 	}
 }
@@ -130,7 +131,7 @@ static void end_departed(struct hdl_tp *tp)
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 
-		if (ep->departed && !ep->failed && !hdl_proc_is_ours(ep->rank) && hdl_job_of(ep->rank)->left &&
+		if (ep && ep->departed && !ep->failed && !hdl_proc_is_ours(ep->rank) && hdl_job_of(ep->rank)->left &&
 		    hdl_peer_state(ep) == HDL_PROC_ENDED)
 			peer_ended(ep);
 	}
@@ -151,11 +152,12 @@ uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 		return tp->alive_ns;
 	tp->alive_ns = now + LOOK_NS;
 	end_departed(tp);
+	hdl_peers_reap(tp);
 	for (uint32_t i = 0; i < n && looks < LOOKS; i++) {
 		struct hdl_ep *ep = tp->peers.of[tp->alive_next];
 
 		tp->alive_next = (tp->alive_next + 1) % n;
-		if (!is_to_be_looked_at(ep))
+		if (!ep || !is_to_be_looked_at(ep))
 			continue;
 		some = true;
 		enum hdl_proc_state state = hdl_peer_state(ep);

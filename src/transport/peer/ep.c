@@ -115,6 +115,8 @@ struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep)
 {
 	uint32_t id = ep ? ep->id + 1 : 0;
 
+	while (id < tp->peers.n && (!tp->peers.of[id] || tp->peers.of[id] == tp->departed))
+		id++;
 	return id < tp->peers.n ? tp->peers.of[id] : NULL;
 }
 

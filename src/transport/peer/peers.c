@@ -38,13 +38,35 @@ static int peers_grow(struct hdl_peers *p)
 	return 0;
 }
 
-int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep)
+int64_t hdl_peers_add_nameless(struct hdl_peers *p, struct hdl_ep *ep)
 {
 	if (p->n == p->cap && peers_grow(p))
 		return -ENOMEM;
-	insert(p, rank, p->n);
 	p->of[p->n] = ep;
 	return p->n++;
+}
+
+int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep)
+{
+	int64_t id = hdl_peers_add_nameless(p, ep);
+
+	if (id < 0)
+		return id;
+	insert(p, rank, (uint32_t)id);
+	p->met++;
+	p->live++;
+	return id;
+}
+
+void hdl_peers_replace(struct hdl_peers *p, int rank, uint32_t instead)
+{
+	uint32_t i = hdl_peers_slot(p, rank);
+
+	while (p->slots[i].rank != rank || !p->slots[i].id1)
+		i = (i + 1) & (UINT32_MAX >> p->shift);
+	p->of[p->slots[i].id1 - 1] = NULL;
+	p->slots[i].id1 = instead + 1;
+	p->live--;
 }
 
 void hdl_peers_clear(struct hdl_peers *p)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The peers of this process. Nothing here has the size of the job: an endpoint is made when the first message goes to a
- * process or comes from the process, and stays until the end.
+ * process or comes from the process, and stays until the end, or until departed.c frees it.
  *
  * An endpoint's *id* is the index in `of`, and never becomes another peer's. A loop over peers must read `n` anew in each round,
- * and keep no pointer into `of`: a call may make an endpoint, and the array may move.
+ * and keep no pointer into `of`: a call may make an endpoint, and the array may move. Entries of freed endpoints are NULL.
  */
 #ifndef HDL_TP_PEERS_H
 #define HDL_TP_PEERS_H
@@ -16,8 +16,9 @@
 struct hdl_ep;
 
 struct hdl_peers {
-	struct hdl_ep **of;		/* by id */
+	struct hdl_ep **of;		/* by id; NULL: it was freed */
 	uint32_t n, cap;
+	uint32_t met, live;		/* processes that ever had an endpoint; those that have one */
 	/* Hash table by rank, open addressing, at most half full: id + 1, or 0. */
 	struct hdl_peer_slot { int rank; uint32_t id1; } *slots;
 	uint32_t shift;			/* 32 - log2 of the number of slots */
@@ -47,7 +48,7 @@ static inline struct hdl_ep *hdl_peers_find(const struct hdl_peers *p, int rank)
 	}
 }
 
-/* The endpoint of an id, or NULL; any id is allowed. */
+/* The endpoint of an id, or NULL; any id is allowed, also one whose endpoint was freed. */
 static inline struct hdl_ep *hdl_peers_of(const struct hdl_peers *p, uint32_t id)
 {
 	return likely(id < p->n) ? p->of[id] : NULL;
@@ -55,6 +56,11 @@ static inline struct hdl_ep *hdl_peers_of(const struct hdl_peers *p, uint32_t id
 
 /* Adds a rank that is not in the table. Returns its id, or a negative errno: out of memory, nothing has changed. */
 int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep);
+/* Adds an endpoint that no rank has. Returns as hdl_peers_add. */
+int64_t hdl_peers_add_nameless(struct hdl_peers *p, struct hdl_ep *ep);
+/* The endpoint of a rank is about to be freed: from here on the rank has the one of id `instead`, and the entry of its own id is
+ * NULL. */
+void hdl_peers_replace(struct hdl_peers *p, int rank, uint32_t instead);
 /* Frees the tables, not the endpoints. */
 void hdl_peers_clear(struct hdl_peers *p);
 

@@ -66,7 +66,7 @@ static void sq_give_up(struct hdl_sq *sq, uint32_t at, uint32_t end, int err)
 	for (; at != end; at++)
 		hdl_sq_release(tp, &sq->slot[at & sq->mask], -ECONNRESET);
 	for (uint32_t i = 0; i < tp->peers.n; i++)
-		if (tp->peers.of[i]->sq == sq)
+		if (tp->peers.of[i] && tp->peers.of[i]->sq == sq)
 			hdl_ep_fail(tp->peers.of[i], -ECONNRESET);
 }
 

@@ -127,7 +127,7 @@ static uint32_t senders(struct hdl_tp *tp)
 {
 	uint32_t others = (uint32_t)hdl_job.size - 1;
 
-	return tp->peers.n > others ? tp->peers.n : others;
+	return tp->peers.live > others ? tp->peers.live : others;
 }
 
 void hdl_rxpools_more(struct hdl_dev *dev)

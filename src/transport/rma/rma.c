@@ -644,6 +644,19 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 static const struct hdl_agent_user agent_user = { .fill = update_request, .done = hdl_rma_part_done,
 						  .refusal = hdl_rma_refusal, .by_message = by_message };
 
+bool hdl_rma_forget_peer(struct hdl_ep *ep)
+{
+	struct hdl_rma_peer *p = rma_find(ep);
+
+	if (!p)
+		return true;
+	if (p->first)
+		return false;
+	free(p);
+	ep->tp->rma[ep->id] = NULL;
+	return true;
+}
+
 int hdl_rma_open(struct hdl_tp *tp)
 {
 	tp->agent_user = &agent_user;

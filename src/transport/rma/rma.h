@@ -121,6 +121,8 @@ int hdl_rma_refusal(enum ibv_wc_status status);
 void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m);
 void hdl_rma_on_got(void *context, const struct hdl_am *am);
 void hdl_rma_fail_peer(struct hdl_ep *ep, int err);
+/* Frees the state of a peer whose endpoint is about to be freed. Returns false if an operation is under way. */
+bool hdl_rma_forget_peer(struct hdl_ep *ep);
 /* Computes the new value of an update. */
 uint64_t hdl_rma_updated(enum hdl_update update, unsigned width, uint64_t old, uint64_t operand, uint64_t compare);
 
