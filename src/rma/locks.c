@@ -239,7 +239,10 @@ static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 	says(w, t, HDL_WANTS);
 	HDL_FAILPOINT("lock-wanted");
 	while (unlikely(!lock_draw(&l, &entered))) {
-		int rc = lock_changed(w, t);
+		int rc;
+
+		t->held = HDL_HELD_AWAITED;
+		rc = lock_changed(w, t);
 
 		if (rc)
 			return rc;
@@ -247,6 +250,7 @@ static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 	}
 	HDL_FAILPOINT(entered ? "lock-entered" : "lock-drawn");
 	if (!entered) {
+		t->held = HDL_HELD_AWAITED;
 		if (lock_wait(&l)) {
 			/* the state after the lock is mended: this break is reported */
 			t->lock_state = hdl_lock_next(t->lock_state);
@@ -382,6 +386,7 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 {
 	int err = 0;
 
+	t->held = HDL_HELD_AWAITED;
 	t->granted = false;
 	t->refused = 0;
 	if (t->rank == w->rank)
@@ -415,10 +420,8 @@ int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool n
 	if (hdl_target_failed(t))
 		return hdl_rma_dead(w, t->rank, "locking");
 	rc = w->mapped ? lock_mapped(w, t, exclusive) : lock_by_message(w, t, exclusive);
-	if (!rc) {
-		t->held = exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
-		t->alone |= exclusive;
-	}
+	t->held = rc ? HDL_HELD_NONE : exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
+	t->alone |= exclusive && !rc;
 	return rc;
 }
 

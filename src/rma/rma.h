@@ -33,8 +33,9 @@
 
 /* How put and get reach a target: fixed when the target is first addressed. */
 enum hdl_rma_lane { HDL_LANE_NONE, HDL_LANE_MAPPED, HDL_LANE_DEVICE, HDL_LANE_HANDLER };
-/* A lock that this process holds at a target. NOCHECK: MPI_MODE_NOCHECK, nothing was taken. */
-enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };
+/* A lock that this process holds at a target, from HDL_HELD_SHARED on. AWAITED: a thread waits in MPI_Win_lock with the library's
+ * lock open. NOCHECK: MPI_MODE_NOCHECK, nothing was taken. */
+enum hdl_held { HDL_HELD_NONE, HDL_HELD_AWAITED, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };
 
 /*
  * The state block of a member: in fabric memory where the device has some, so that every member of the window reads and writes
@@ -357,7 +358,8 @@ void hdl_rma_msg_fail(struct hdl_target *t);	/* the target's process has failed:
 
 /* ---- locks.c --------------------------------------------------------------------------------------------------------- */
 
-/* nocheck: MPI_MODE_NOCHECK. */
+/* nocheck: MPI_MODE_NOCHECK. Must: held is HDL_HELD_NONE; a second thread that waits for the same target would share the
+ * member's entry in the owner's queue. */
 int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck);
 /* Must follow the flush of the target. */
 int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window
- * of its own, in every kind of epoch, while other threads exchange messages. Arguments: threads of each job (2), rounds (60).
+ * of its own, in every kind of epoch, while other threads exchange messages; then threads that lock targets of one window.
+ * Arguments: threads of each job (2; 0: only threads that lock), rounds (60).
  */
 #include "rma_test.h"
 
@@ -9,6 +10,8 @@
 
 static int copies = 2, rounds = 60;
 static struct window common_window[FLAVOURS];
+
+static void *thread_main(void *arg);
 
 struct job {
 	void (*run)(struct job *job);
@@ -112,6 +115,88 @@ static void messages(struct job *job)
 			     job->number, job->comm, MPI_STATUS_IGNORE);
 }
 
+/* ---- threads that lock targets of one window ------------------------------------------------------------- */
+
+static struct window locked_window;
+
+/* A thread for each target: epochs of its own, beside those of the other threads. */
+static void locks_target(struct job *job)
+{
+	const struct window *w = &locked_window;
+	static char out[5000];
+	const int64_t one = 1;
+	int64_t old;
+
+	for (int i = 0; i < rounds; i++) {
+		MPI_Win_lock(i % 2 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, job->number, 0, w->win);
+		MPI_Put(out, sizeof(out), MPI_BYTE, job->number, disp(w, job->number, 64 + me * (MPI_Aint)sizeof(out)), sizeof(out),
+			MPI_BYTE, w->win);
+		MPI_Accumulate(&one, 1, MPI_INT64_T, job->number, disp(w, job->number, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+		MPI_Fetch_and_op(&one, &old, MPI_INT64_T, job->number, disp(w, job->number, 8), MPI_SUM, w->win);
+		MPI_Win_unlock(job->number, w->win);
+	}
+}
+
+/* Two threads lock rank 0 while rank 0 holds that lock: one of them waits, and the other one has MPI_ERR_RMA_SYNC. */
+static void locks_the_same(struct job *job)
+{
+	const struct window *w = &locked_window;
+	int rc = MPI_Win_lock(job->number ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, w->win), class;
+
+	MPI_Error_class(rc, &class);
+	if (!rc) {
+		MPI_Win_unlock(0, w->win);
+	} else {
+		CHECK_EQ(class, MPI_ERR_RMA_SYNC);
+		MPI_Send(NULL, 0, MPI_BYTE, 0, 0, job->comm);
+	}
+}
+
+static void run_threads(void (*run)(struct job *), int n, MPI_Comm comm)
+{
+	struct job jobs[64];
+
+	for (int i = 0; i < n; i++) {
+		jobs[i] = (struct job){ .run = run, .number = i, .comm = comm };
+		CHECK(!pthread_create(&jobs[i].thread, NULL, thread_main, &jobs[i]));
+	}
+	for (int i = 0; i < n; i++)
+		CHECK(!pthread_join(jobs[i].thread, NULL));
+}
+
+static void lock_targets(enum flavour flavour)
+{
+	struct window *w = &locked_window;
+	int64_t sums[2];
+
+	window_new(w, flavour, 64 + np * 5000, 1, MPI_INFO_NULL, WORLD);
+	own_begin(w);
+	memset(w->mem, 0, (size_t)w->size);
+	own_end(w);
+	meet(WORLD);
+	run_threads(locks_target, np, WORLD);
+	/* no epoch is open: a fence is allowed */
+	MPI_Win_fence(0, w->win);
+	memcpy(sums, w->mem, sizeof(sums));
+	CHECK_EQ(sums[0], (int64_t)np * rounds);
+	CHECK_EQ(sums[1], (int64_t)np * rounds);
+	MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win);
+	if (!me)
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win);
+	meet(WORLD);
+	MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
+	if (me) {
+		run_threads(locks_the_same, 2, WORLD);
+	} else {
+		for (int i = 1; i < np; i++)
+			MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, WORLD, MPI_STATUS_IGNORE);
+		MPI_Win_unlock(0, w->win);
+	}
+	meet(WORLD);
+	MPI_Win_set_errhandler(w->win, MPI_ERRORS_ARE_FATAL);
+	window_free(w);
+}
+
 static void *thread_main(void *arg)
 {
 	struct job *job = arg;
@@ -182,6 +267,9 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < n; i++)
 		MPI_Comm_free(&jobs[i].comm);
+	for (int f = 0; f < FLAVOURS; f++)
+		if (flavour_possible(f))
+			lock_targets(f);
 	test_done("threads");
 	return 0;
 }
