@@ -172,8 +172,8 @@ HDL_PROFILED(Win_test);
  */
 static cold int locked_already(struct hdl_win *w, const char *call, int rank)
 {
-	return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "rank %d is locked by this process already, or a thread waits for its lock",
-			     rank);
+	return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call,
+			     "rank %d is locked by this process already, or a thread waits for its lock", rank);
 }
 
 int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)

@@ -129,8 +129,8 @@ static void locks_target(struct job *job)
 
 	for (int i = 0; i < rounds; i++) {
 		MPI_Win_lock(i % 2 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, job->number, 0, w->win);
-		MPI_Put(out, sizeof(out), MPI_BYTE, job->number, disp(w, job->number, 64 + me * (MPI_Aint)sizeof(out)), sizeof(out),
-			MPI_BYTE, w->win);
+		MPI_Put(out, sizeof(out), MPI_BYTE, job->number, disp(w, job->number, 64 + me * (MPI_Aint)sizeof(out)),
+			sizeof(out), MPI_BYTE, w->win);
 		MPI_Accumulate(&one, 1, MPI_INT64_T, job->number, disp(w, job->number, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
 		MPI_Fetch_and_op(&one, &old, MPI_INT64_T, job->number, disp(w, job->number, 8), MPI_SUM, w->win);
 		MPI_Win_unlock(job->number, w->win);

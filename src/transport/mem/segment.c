@@ -7,8 +7,8 @@
  *                             namespace, and the right to look at the maker's descriptors
  *     HDL_SEGMENT_NAMED       a file in /dev/shm, whose name goes when all have opened it: containers that share /dev/shm only
  *
- * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS, and more than there is memory is refused. The memory lives until the last process has
- * unmapped it.
+ * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS, and a segment larger than the memory that is
+ * left is refused. The memory lives until the last process has unmapped it.
  */
 #include <errno.h>
 #include <fcntl.h>
