@@ -297,9 +297,13 @@ void hdl_regions_drop(struct hdl_target *t);
 /* Whether this process has attached all of [base, base + size). */
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
 /* Finds the key of a region of a member that has [address, address + size). *offset: in the region. Returns MPI_ERR_RMA_RANGE if
- * there is none. */
+ * there is none. Must: this thread has no hashed lock, since the lock of runtime/threads.h is opened while a new version of the
+ * table waits for operations with keys of the former one. */
 int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
 		    uint64_t *offset);
+/* The same in the copy as it is: under a hashed lock. Must: hdl_region_find was called for the operation. */
+int hdl_region_in_copy(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
+		       uint64_t *offset);
 
 /* ---- agent.c --------------------------------------------------------------------------------------------------------- */
 

@@ -64,6 +64,7 @@ try "threads" 2 tests/mp/rma_threads
 for words in async noarena; do
 	try "threads that lock targets, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words tests/mp/rma_threads 0
 done
+try "threads while regions come and go, queue kind ud" 3 -x HEDDLE_TRANSPORT=ud tests/mp/rma_threads 0
 # 1,000 windows at a time cost at most 4 KiB for each member
 try "windows" 5 tests/mp/rma_large windows 1000 4
 try "ranks" 8 tests/mp/rma_large ranks

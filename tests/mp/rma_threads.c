@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window
- * of its own, in every kind of epoch, while other threads exchange messages; then threads that lock targets of one window.
- * Arguments: threads of each job (2; 0: only threads that lock), rounds (60).
+ * of its own, in every kind of epoch, while other threads exchange messages; then threads that lock targets of one window, and
+ * an owner that attaches regions meanwhile. Arguments: threads of each job (2; 0: only the last two), rounds (60).
  */
 #include "rma_test.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 static int copies = 2, rounds = 60;
 static struct window common_window[FLAVOURS];
@@ -205,6 +206,72 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+/* ---- a dynamic window whose owner attaches and detaches meanwhile ------------------------------------------ */
+
+enum { LONG = 300000, PAGE = 4096, PAGES = 24 };
+static bool attaching_ends;	/* atomic */
+
+static void attaches(struct job *job)
+{
+	char *mem = checked(malloc(PAGES * PAGE));
+
+	(void)job;
+	for (int i = 0; i < PAGES || !__atomic_load_n(&attaching_ends, __ATOMIC_RELAXED); i++) {
+		MPI_Win_attach(locked_window.win, mem + i % PAGES * PAGE, PAGE);
+		MPI_Win_detach(locked_window.win, mem + i % PAGES * PAGE);
+		usleep(50);
+	}
+	free(mem);
+}
+
+/* Each finds another version of the target's table at almost every call, with operations of other threads under way. */
+static void moves_and_counts(struct job *job)
+{
+	const struct window *w = &locked_window;
+	char *out = checked(calloc(1, LONG));
+	const int64_t one = 1;
+
+	for (int i = 0; i < rounds; i++) {
+		int target = (me + 1 + i) % np;
+
+		MPI_Put(out, i % 3 ? 100 : LONG, MPI_BYTE, target, disp(w, target, 64 + job->number * LONG), i % 3 ? 100 : LONG,
+			MPI_BYTE, w->win);
+		MPI_Accumulate(&one, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+		if (i % 5 == 0)
+			MPI_Win_flush(target, w->win);
+	}
+	MPI_Win_flush_all(w->win);
+	free(out);
+}
+
+static void attach_meanwhile(void)
+{
+	struct window *w = &locked_window;
+	struct job owner = { .run = attaches };
+	enum { MOVERS = 4 };
+	int64_t sum;
+
+	window_new(w, DYNAMIC, 64 + MOVERS * LONG, 1, MPI_INFO_NULL, WORLD);
+	own_begin(w);
+	memset(w->mem, 0, (size_t)w->size);
+	own_end(w);
+	meet(WORLD);
+	MPI_Win_lock_all(0, w->win);
+	CHECK(!pthread_create(&owner.thread, NULL, thread_main, &owner));
+	run_threads(moves_and_counts, MOVERS, WORLD);
+	meet(WORLD);
+	__atomic_store_n(&attaching_ends, true, __ATOMIC_RELAXED);
+	CHECK(!pthread_join(owner.thread, NULL));
+	MPI_Win_unlock_all(w->win);
+	meet(WORLD);
+	own_begin(w);
+	memcpy(&sum, w->mem, sizeof(sum));
+	own_end(w);
+	MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT64_T, MPI_SUM, WORLD);
+	CHECK_EQ(sum, (int64_t)np * MOVERS * rounds);
+	window_free(w);
+}
+
 int main(int argc, char **argv)
 {
 	static void (*const kinds[])(struct job *) = { together, alone, together, created, messages, alone };
@@ -270,6 +337,7 @@ int main(int argc, char **argv)
 	for (int f = 0; f < FLAVOURS; f++)
 		if (flavour_possible(f))
 			lock_targets(f);
+	attach_meanwhile();
 	test_done("threads");
 	return 0;
 }
