@@ -135,6 +135,8 @@ static void locks_target(struct job *job)
 		MPI_Accumulate(&one, 1, MPI_INT64_T, job->number, disp(w, job->number, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
 		MPI_Fetch_and_op(&one, &old, MPI_INT64_T, job->number, disp(w, job->number, 8), MPI_SUM, w->win);
 		MPI_Win_unlock(job->number, w->win);
+		if (i % 2)
+			usleep((useconds_t)(50 * (i % 7)));	/* now and then one thread alone has a lock */
 	}
 }
 
