@@ -382,6 +382,15 @@ static bool grant_ready(const void *arg)
 	return t->granted || t->refused || hdl_target_failed(t);
 }
 
+static int lock_gone(const struct hdl_win *w, const struct hdl_target *t)
+{
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	hdl_reason_set("the lock of rank %d of %s: that rank has freed the window, since another rank has failed", t->rank,
+		       hdl_win_label(w, label));
+	return MPI_ERR_PROC_ABORTED;
+}
+
 static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 {
 	int err = 0;
@@ -392,7 +401,7 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 	if (t->rank == w->rank)
 		hdl_lock_asked(w, t, exclusive);
 	else
-		err = hdl_rma_msg_sync(w, t, exclusive ? HDL_SYNC_LOCK : HDL_SYNC_LOCK_SHARED, 0);
+		err = hdl_rma_msg_sync(w, t, exclusive ? HDL_SYNC_LOCK : HDL_SYNC_LOCK_SHARED, (uintptr_t)w);
 	if (!err) {
 		hdl_rma_waits_win = w;
 		hdl_rma_waits_target = t;
@@ -401,6 +410,8 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 	}
 	if (t->granted)
 		return MPI_SUCCESS;
+	if (t->refused == HDL_REFUSED_GONE)
+		return lock_gone(w, t);
 	if (t->refused)
 		return lock_broken(w, t, (uint32_t)t->refused);
 	return hdl_target_failed(t) ? hdl_rma_dead(w, t->rank, "locking") : hdl_class_of(-err);

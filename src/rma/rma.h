@@ -123,7 +123,8 @@ struct hdl_target {
 	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
 	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
-	int refused;			/* 1 + rank of the member whose death is the reason why it has not; 0 */
+	int refused;			/* 1 + rank of the member whose death is the reason why it has not;
+					 * HDL_REFUSED_GONE; 0 */
 	struct hdl_target *lock_next;	/* owner: members whose lock request waits, in their order */
 	bool lock_exclusive, lock_waits;
 	unsigned lock_breaks;		/* owner: breaks of the lock that were reported to the member */
@@ -354,9 +355,13 @@ void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t);
 int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
 			   int64_t offset, struct hdl_rma_group *g);
 enum hdl_rma_sync { HDL_SYNC_POSTED, HDL_SYNC_COMPLETED, HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED, HDL_SYNC_UNLOCK, HDL_SYNC_GRANTED,
-		    HDL_SYNC_REFUSED };
+		    HDL_SYNC_REFUSED, HDL_SYNC_GONE };
+/* struct hdl_target, refused: the owner has freed the window, since a member has failed. */
+#define HDL_REFUSED_GONE (-1)
 /* Sends a message of synchronization, ordered behind all before. Returns 0 or a negative errno. */
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value);
+/* MPI_Win_free of this process ends though a member has failed: answers what other members still wait for. */
+void hdl_rma_msg_gone(struct hdl_win *w);
 void hdl_rma_msg_drop(struct hdl_target *t);	/* frees what messages have left at a target */
 void hdl_rma_msg_fail(struct hdl_target *t);	/* the target's process has failed: ends its accumulates */
 
