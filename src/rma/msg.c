@@ -299,7 +299,8 @@ static int out_send(struct hdl_rma_out *o)
 	size_t element = (size_t)o->base->size, most = PIECE_BYTES / element * element, got = 0, part;
 	struct run runs[PIECE_RUNS];
 	struct acc_head h = { .window = o->w->record[t->rank].window, .cookie = (uintptr_t)o, .member = o->w->rank,
-			      .nonce = (uint32_t)o->w->record[t->rank].nonce, .op = (uint32_t)(uintptr_t)o->op, .type = (uint32_t)(uintptr_t)hdl_type_handle(o->base),
+			      .nonce = (uint32_t)o->w->record[t->rank].nonce, .op = (uint32_t)(uintptr_t)o->op,
+			      .type = (uint32_t)(uintptr_t)hdl_type_handle(o->base),
 			      .has_data = o->in != NULL, .has_compare = o->has_compare, .fetch = o->fetch };
 	struct msg *m;
 	void *run;
@@ -758,7 +759,8 @@ void hdl_rma_msg_drop(struct hdl_target *t)
 	}
 }
 
-/* Answers as say_gone, for all that waits here: members that wait for this one go on. A send may take arrivals in, which may carry pieces out. */
+/* Answers as say_gone, for all that waits here: members that wait for this one go on. A send may take arrivals in, which may
+ * carry pieces out. */
 void hdl_rma_msg_gone(struct hdl_win *w)
 {
 	for (int r = 0; r < w->size; r++) {
