@@ -162,6 +162,20 @@ HDL_PROFILED(Win_test);
 
 /* ---- locks ------------------------------------------------------------------------------------------------- */
 
+/*
+ * Threads may hold locks of different targets. MPI_Win_lock and MPI_Win_unlock open the library's lock while they wait, and other
+ * threads lock and unlock meanwhile: so the epoch follows from `locks` as it is behind the wait.
+ *
+ *     1. Thread A unlocks rank 1, and waits for its puts; `locks` is 1
+ *     2. Thread B locks rank 2: `locks` is 2
+ *     3. A's wait ends. The epoch that A found to be the last one would be closed under B
+ */
+static cold int locked_already(struct hdl_win *w, const char *call, int rank)
+{
+	return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call,
+			     "rank %d is locked by this process already, or a thread waits for its lock", rank);
+}
+
 int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 {
 	HDL_LOCKED;
@@ -169,6 +183,7 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_target *t;
 	int next, rc;
+	uint8_t was;
 
 	if (unlikely(!w))
 		return hdl_bad_win(call, win);
@@ -189,14 +204,18 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 	if (!t)
 		return hdl_win_raise(w, MPI_ERR_NO_MEM, call, "out of memory for a rank of a window");
 	if (t->held)
-		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "rank %d is locked by this process already", rank);
+		return locked_already(w, call, rank);
 	hdl_call = call;
-	rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE, assert & MPI_MODE_NOCHECK);
-	if (rc)
-		return hdl_win_raise_class(w, rc, call);
-	t->open = true;
+	was = w->epoch;
 	w->locks++;
 	w->epoch = (uint8_t)next;
+	rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE, assert & MPI_MODE_NOCHECK);
+	if (unlikely(rc)) {
+		if (!--w->locks)
+			w->epoch = was == HDL_EPOCH_LOCKED ? HDL_EPOCH_NONE : was;
+		return hdl_win_raise_class(w, rc, call);
+	}
+	t->open = true;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Win_lock);
@@ -207,24 +226,23 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
 	static const char call[] = "MPI_Win_unlock";
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_target *t;
-	int next, rc, unlocked;
+	int rc, unlocked;
 
 	if (unlikely(!w))
 		return hdl_bad_win(call, win);
 	if (rank < 0 || rank >= w->size)
 		return hdl_win_bad_rank(w, call, "rank", rank);
-	next = hdl_epoch_next(w->epoch, w->exposed, w->locks == 1 ? HDL_CALL_UNLOCK_LAST : HDL_CALL_UNLOCK);
-	if (next < 0)
+	if (hdl_epoch_next(w->epoch, w->exposed, HDL_CALL_UNLOCK) < 0)
 		return hdl_win_bad_epoch(w, call);
 	t = w->target[rank];
-	if (!t || !t->held)
+	if (!t || t->held <= HDL_HELD_AWAITED)
 		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "rank %d is not locked by this process", rank);
 	hdl_call = call;
 	rc = hdl_rma_flush(w, t);
 	unlocked = hdl_win_unlock(w, t);
 	t->open = false;
-	w->locks--;
-	w->epoch = (uint8_t)next;
+	if (!--w->locks)
+		w->epoch = (uint8_t)hdl_epoch_next(w->epoch, w->exposed, HDL_CALL_UNLOCK_LAST);
 	return sync_done(w, call, rc ? rc : unlocked);
 }
 HDL_PROFILED(Win_unlock);
@@ -262,6 +280,10 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *t = hdl_target_of(w, r);
 
+		if (t && t->held) {
+			unlock_all(w, r);
+			return locked_already(w, call, r);
+		}
 		rc = t ? hdl_win_lock(w, t, false, assert & MPI_MODE_NOCHECK) : hdl_rma_no_memory("a rank of a window");
 		if (rc) {
 			char why[256];
@@ -320,7 +342,7 @@ static inline __attribute__((always_inline)) int flush(const char *call, int ran
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_target *t;
 
-	if (unlikely(!w || (unsigned)rank >= (unsigned)w->size || !(t = w->target[rank]) || !t->held))
+	if (unlikely(!w || (unsigned)rank >= (unsigned)w->size || !(t = w->target[rank]) || t->held <= HDL_HELD_AWAITED))
 		return flush_refused(call, rank, win);
 	hdl_rma_turn(w);
 	if (likely(!t->pending && !t->error && !hdl_target_failed(t))) {

@@ -240,7 +240,10 @@ static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 	says(w, t, HDL_WANTS);
 	HDL_FAILPOINT("lock-wanted");
 	while (unlikely(!lock_draw(&l, &entered))) {
-		int rc = lock_changed(w, t);
+		int rc;
+
+		t->held = HDL_HELD_AWAITED;
+		rc = lock_changed(w, t);
 
 		if (rc)
 			return rc;
@@ -248,6 +251,7 @@ static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 	}
 	HDL_FAILPOINT(entered ? "lock-entered" : "lock-drawn");
 	if (!entered) {
+		t->held = HDL_HELD_AWAITED;
 		if (lock_wait(&l)) {
 			/* the state after the lock is mended: this break is reported */
 			t->lock_state = hdl_lock_next(t->lock_state);
@@ -379,16 +383,26 @@ static bool grant_ready(const void *arg)
 	return t->granted || t->refused || hdl_target_failed(t);
 }
 
+static int lock_gone(const struct hdl_win *w, const struct hdl_target *t)
+{
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	hdl_reason_set("the lock of rank %d of %s: that rank has freed the window, since another rank has failed", t->rank,
+		       hdl_win_label(w, label));
+	return MPI_ERR_PROC_ABORTED;
+}
+
 static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 {
 	int err = 0;
 
+	t->held = HDL_HELD_AWAITED;
 	t->granted = false;
 	t->refused = 0;
 	if (t->rank == w->rank)
 		hdl_lock_asked(w, t, exclusive);
 	else
-		err = hdl_rma_msg_sync(w, t, exclusive ? HDL_SYNC_LOCK : HDL_SYNC_LOCK_SHARED, 0);
+		err = hdl_rma_msg_sync(w, t, exclusive ? HDL_SYNC_LOCK : HDL_SYNC_LOCK_SHARED, (uintptr_t)w);
 	if (!err) {
 		hdl_rma_waits_win = w;
 		hdl_rma_waits_target = t;
@@ -397,6 +411,8 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 	}
 	if (t->granted)
 		return MPI_SUCCESS;
+	if (t->refused == HDL_REFUSED_GONE)
+		return lock_gone(w, t);
 	if (t->refused)
 		return lock_broken(w, t, (uint32_t)t->refused);
 	return hdl_target_failed(t) ? hdl_rma_dead(w, t->rank, "locking") : hdl_class_of(-err);
@@ -416,10 +432,8 @@ int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool n
 	if (hdl_target_failed(t))
 		return hdl_rma_dead(w, t->rank, "locking");
 	rc = w->mapped ? lock_mapped(w, t, exclusive) : lock_by_message(w, t, exclusive);
-	if (!rc) {
-		t->held = exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
-		t->alone |= exclusive;
-	}
+	t->held = rc ? HDL_HELD_NONE : exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
+	t->alone |= exclusive && !rc;
 	return rc;
 }
 

@@ -119,12 +119,20 @@ static struct part *part_new(void)
 	return p;
 }
 
-/* Finds the key of memory of the target. Returns an error class. */
-static int place_of(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t bytes, struct hdl_rkey **key,
-		    uint64_t *offset)
+/*
+ * Finds the key of memory of the target. Returns an error class. fixed: under a hashed lock, where the library's lock stays
+ * closed:
+ *
+ *     1. Thread A has a hashed lock. The target attaches a region, and thread B's put is under way
+ *     2. A would read the new table, and wait for B's put with the library's lock open
+ *     3. Thread C enters, and spins for the hashed lock that A has. A never gets the library's lock back
+ */
+static int place_of(struct hdl_win *w, struct hdl_target *t, bool fixed, uint64_t address, uint64_t bytes,
+		    struct hdl_rkey **key, uint64_t *offset)
 {
 	if (w->dynamic)
-		return hdl_region_find(w, t, address, bytes, key, offset);
+		return fixed ? hdl_region_in_copy(w, t, address, bytes, key, offset) :
+			       hdl_region_find(w, t, address, bytes, key, offset);
 	*key = t->key;
 	*offset = address - t->base;
 	return MPI_SUCCESS;
@@ -147,7 +155,7 @@ static int move_run(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t 
 	struct hdl_rkey *key;
 	struct part *p;
 	uint64_t offset;
-	int rc = place_of(w, t, address, bytes, &key, &offset);	/* may flush: before the part counts as pending */
+	int rc = place_of(w, t, false, address, bytes, &key, &offset);	/* may flush: before the part counts as pending */
 
 	if (rc)
 		return rc;
@@ -179,7 +187,7 @@ int hdl_rma_move_now(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t
 	struct hdl_rkey *key;
 	unsigned idle = 0;
 	uint64_t offset;
-	int rc = place_of(w, t, address, bytes, &key, &offset);
+	int rc = place_of(w, t, true, address, bytes, &key, &offset);
 
 	if (!rc)
 		rc = begin_part(put, key, offset, buf, bytes, &p);

@@ -33,9 +33,11 @@ enum { AM_WAKE = HDL_AM_OWN + 16, AM_SYNC, AM_ACC, AM_RESULT };
 struct sync_head {
 	uint64_t window;		/* the receiver's struct hdl_win */
 	uint64_t nonce;			/* of the receiver's state block */
-	uint64_t value;
+	uint64_t value;			/* HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED: the sender's struct hdl_win */
 	int32_t member;			/* the sender's rank in the window */
 	uint32_t what;			/* enum hdl_rma_sync */
+	int32_t receiver;		/* the receiver's rank in the window */
+	uint32_t reserved;
 };
 
 struct acc_head {
@@ -45,7 +47,7 @@ struct acc_head {
 	uint32_t runs;
 	uint32_t op, type;		/* handles of predefined objects, which are numbers of the ABI */
 	uint8_t has_data, has_compare, fetch, bytewise;
-	uint8_t reserved[4];
+	uint32_t nonce;			/* the lower half of that of the receiver's state block */
 };
 struct result_head {
 	uint64_t window, cookie, bytes;
@@ -98,7 +100,7 @@ static struct hdl_pool outs = HDL_POOL(struct hdl_rma_out, 16);
 struct hdl_rma_in {
 	struct hdl_rma_in *next;
 	struct hdl_win *w;
-	struct hdl_target *t;		/* the origin */
+	struct hdl_target *t;		/* the origin; NULL: the window is gone */
 	struct acc_head head;
 	struct hdl_fetch fetch;
 	bool ready;
@@ -155,7 +157,7 @@ static void on_wake(void *context, const struct hdl_am *am)
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value)
 {
 	struct sync_head h = { .window = w->record[t->rank].window, .nonce = w->record[t->rank].nonce, .value = value,
-			       .member = w->rank, .what = what };
+			       .member = w->rank, .what = what, .receiver = t->rank };
 	struct msg *m = msg_new(0);
 
 	if (!m)
@@ -189,6 +191,22 @@ static bool is_late_unlock(const struct sync_head *h)
 	return h->what == HDL_SYNC_UNLOCK && (!w || w->state->nonce != h->nonce);
 }
 
+/*
+ * Answers the request for a lock of a window that is gone. MPI_Win_free waits for all members, unless one has failed:
+ *
+ *     1. Rank 2 fails. Rank 0 calls MPI_Win_free, whose barrier ends with MPI_ERR_PROC_ABORTED
+ *     2. Rank 1 locks rank 0, and would wait for ever: the owner lives, and no longer knows the window
+ */
+static void say_gone(const struct sync_head *h, const struct hdl_am *am)
+{
+	struct sync_head answer = { .window = h->value, .member = h->receiver, .what = HDL_SYNC_GONE, .receiver = h->member };
+	struct msg *m = msg_new(0);
+
+	if (!m)
+		hdl_out_of_memory("an answer for a window that is gone", sizeof(*m));
+	msg_send(m, am->ep, AM_SYNC, HDL_AM_ORDERED, &answer, sizeof(answer), 0);
+}
+
 static void on_sync(void *context, const struct hdl_am *am)
 {
 	struct sync_head h = { 0 };
@@ -197,8 +215,14 @@ static void on_sync(void *context, const struct hdl_am *am)
 
 	(void)context;
 	memcpy(&h, am->head, am->head_len < sizeof(h) ? am->head_len : sizeof(h));
-	if (is_late_unlock(&h) || !(w = window_of(h.window, h.member, am)))
+	if (is_late_unlock(&h))
 		return;
+	w = window_of(h.window, h.member, am);
+	if (!w || (h.what != HDL_SYNC_GONE && w->state->nonce != h.nonce)) {
+		if (h.what == HDL_SYNC_LOCK || h.what == HDL_SYNC_LOCK_SHARED)
+			say_gone(&h, am);
+		return;
+	}
 	if (!(t = hdl_target_of(w, h.member)))
 		hdl_out_of_memory("a rank of a window", sizeof(*t));
 	switch ((enum hdl_rma_sync)h.what) {
@@ -220,6 +244,9 @@ static void on_sync(void *context, const struct hdl_am *am)
 		break;
 	case HDL_SYNC_REFUSED:
 		t->refused = (int)h.value;
+		break;
+	case HDL_SYNC_GONE:
+		t->refused = HDL_REFUSED_GONE;
 		break;
 	}
 }
@@ -272,7 +299,8 @@ static int out_send(struct hdl_rma_out *o)
 	size_t element = (size_t)o->base->size, most = PIECE_BYTES / element * element, got = 0, part;
 	struct run runs[PIECE_RUNS];
 	struct acc_head h = { .window = o->w->record[t->rank].window, .cookie = (uintptr_t)o, .member = o->w->rank,
-			      .op = (uint32_t)(uintptr_t)o->op, .type = (uint32_t)(uintptr_t)hdl_type_handle(o->base),
+			      .nonce = (uint32_t)o->w->record[t->rank].nonce, .op = (uint32_t)(uintptr_t)o->op,
+			      .type = (uint32_t)(uintptr_t)hdl_type_handle(o->base),
 			      .has_data = o->in != NULL, .has_compare = o->has_compare, .fetch = o->fetch };
 	struct msg *m;
 	void *run;
@@ -564,13 +592,13 @@ int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct
 
 /* ---- accumulates: target ------------------------------------------------------------------------------------------- */
 
-static void answer(struct hdl_rma_in *in, int error, struct msg *m, size_t bytes)
+static void answer(const struct acc_head *to, struct hdl_ep *ep, int error, struct msg *m, size_t bytes)
 {
-	struct result_head h = { .cookie = in->head.cookie, .bytes = in->head.bytes, .error = error };
+	struct result_head h = { .cookie = to->cookie, .bytes = to->bytes, .error = error };
 
 	if (!m && !(m = msg_new(0)))
 		hdl_out_of_memory("the answer to an accumulate", sizeof(*m));
-	msg_send(m, in->t->ep, AM_RESULT, HDL_AM_ORDERED, &h, sizeof(h), bytes);
+	msg_send(m, ep, AM_RESULT, HDL_AM_ORDERED, &h, sizeof(h), bytes);
 }
 
 /* Checks the pieces of a message, and makes addresses of offsets. Returns an error class. */
@@ -639,7 +667,7 @@ static void carry_out(struct hdl_rma_in *in)
 	if (!error)
 		hdl_acc_here(in->w, piece, h->runs, base, (MPI_Op)(uintptr_t)h->op, h->has_data ? data : NULL,
 			     h->has_compare ? in->data + want : NULL, m ? m->data : NULL);
-	answer(in, error, m, m ? h->bytes : 0);
+	answer(h, in->t->ep, error, m, m ? h->bytes : 0);
 }
 
 /* Carries out the pieces of an origin that are ready, in their order. */
@@ -660,6 +688,10 @@ static void in_fetched(struct hdl_fetch *f, int err)
 {
 	struct hdl_rma_in *in = container_of(f, struct hdl_rma_in, fetch);
 
+	if (!in->t) {
+		free(in);
+		return;
+	}
 	in->ready = true;
 	if (err)
 		in->error = MPI_ERR_OTHER;
@@ -675,9 +707,10 @@ static void on_acc(void *context, const struct hdl_am *am)
 	(void)context;
 	memcpy(&h, am->head, am->head_len < sizeof(h) ? am->head_len : sizeof(h));
 	w = window_of(h.window, h.member, am);
-	if (!w) {
+	if (!w || (uint32_t)w->state->nonce != h.nonce) {
 		if (am->rts)
 			hdl_ep_refuse(am->ep, am->rts);
+		answer(&h, am->ep, MPI_ERR_RMA_RANGE, NULL, 0);
 		return;
 	}
 	in = malloc(sizeof(*in) + am->len);
@@ -703,6 +736,14 @@ static void on_acc(void *context, const struct hdl_am *am)
 	carry_out_ready(in->t);
 }
 
+static void in_drop(struct hdl_rma_in *in)
+{
+	if (in->ready)
+		free(in);
+	else
+		in->t = NULL;	/* in_fetched frees it */
+}
+
 void hdl_rma_msg_drop(struct hdl_target *t)
 {
 	struct hdl_rma_out *o;
@@ -714,7 +755,31 @@ void hdl_rma_msg_drop(struct hdl_target *t)
 	}
 	while ((in = t->in)) {
 		t->in = in->next;
-		free(in);
+		in_drop(in);
+	}
+}
+
+/* Answers as say_gone, for all that waits here: members that wait for this one go on. A send may take arrivals in, which may
+ * carry pieces out. */
+void hdl_rma_msg_gone(struct hdl_win *w)
+{
+	for (int r = 0; r < w->size; r++) {
+		struct hdl_target *t = w->target[r];
+		struct hdl_rma_in *in;
+
+		if (!t || !t->ep)
+			continue;
+		if (t->lock_waits)
+			hdl_rma_msg_sync(w, t, HDL_SYNC_GONE, 0);
+		while ((in = t->in)) {
+			struct acc_head head = in->head;
+
+			t->in = in->next;
+			if (!t->in)
+				t->in_last = NULL;
+			in_drop(in);
+			answer(&head, t->ep, MPI_ERR_RMA_RANGE, NULL, 0);
+		}
 	}
 }
 

@@ -249,12 +249,19 @@ static int read_table(struct hdl_win *w, struct hdl_target *t)
 int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
 		    uint64_t *offset)
 {
-	char label[MPI_MAX_OBJECT_NAME + 16];
 	int rc = MPI_SUCCESS;
 
 	if (__atomic_load_n(&t->state->version, __ATOMIC_ACQUIRE) != t->version)
 		rc = read_table(w, t);
-	for (uint64_t i = 0; i < t->nregions && !rc; i++) {
+	return rc ? rc : hdl_region_in_copy(w, t, address, size, key, offset);
+}
+
+int hdl_region_in_copy(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
+		       uint64_t *offset)
+{
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	for (uint64_t i = 0; i < t->nregions; i++) {
 		const struct hdl_win_region *r = &t->regions[i];
 
 		if (address < r->base || address - r->base > r->size || size > r->size - (address - r->base))
@@ -265,8 +272,6 @@ int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, u
 		*offset = address - r->base;
 		return MPI_SUCCESS;
 	}
-	if (rc)
-		return rc;
 	hdl_reason_set("%llu bytes at %#llx are not attached to %s at rank %d", (unsigned long long)size,
 		       (unsigned long long)address, hdl_win_label(w, label), t->rank);
 	return MPI_ERR_RMA_RANGE;

@@ -33,8 +33,9 @@
 
 /* How put and get reach a target: fixed when the target is first addressed. */
 enum hdl_rma_lane { HDL_LANE_NONE, HDL_LANE_MAPPED, HDL_LANE_DEVICE, HDL_LANE_HANDLER };
-/* A lock that this process holds at a target. NOCHECK: MPI_MODE_NOCHECK, nothing was taken. */
-enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };
+/* A lock that this process holds at a target, from HDL_HELD_SHARED on. AWAITED: a thread waits in MPI_Win_lock with the library's
+ * lock open. NOCHECK: MPI_MODE_NOCHECK, nothing was taken. */
+enum hdl_held { HDL_HELD_NONE, HDL_HELD_AWAITED, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };
 
 /*
  * The state block of a member: in fabric memory where the device has some, so that every member of the window reads and writes
@@ -122,7 +123,8 @@ struct hdl_target {
 	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
 	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
-	int refused;			/* 1 + rank of the member whose death is the reason why it has not; 0 */
+	int refused;			/* 1 + rank of the member whose death is the reason why it has not;
+					 * HDL_REFUSED_GONE; 0 */
 	struct hdl_target *lock_next;	/* owner: members whose lock request waits, in their order */
 	bool lock_exclusive, lock_waits;
 	unsigned lock_breaks;		/* owner: breaks of the lock that were reported to the member */
@@ -296,9 +298,13 @@ void hdl_regions_drop(struct hdl_target *t);
 /* Whether this process has attached all of [base, base + size). */
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
 /* Finds the key of a region of a member that has [address, address + size). *offset: in the region. Returns MPI_ERR_RMA_RANGE if
- * there is none. */
+ * there is none. Must: this thread has no hashed lock, since the lock of runtime/threads.h is opened while a new version of the
+ * table waits for operations with keys of the former one. */
 int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
 		    uint64_t *offset);
+/* The same in the copy as it is: under a hashed lock. Must: hdl_region_find was called for the operation. */
+int hdl_region_in_copy(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
+		       uint64_t *offset);
 
 /* ---- agent.c --------------------------------------------------------------------------------------------------------- */
 
@@ -349,15 +355,20 @@ void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t);
 int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
 			   int64_t offset, struct hdl_rma_group *g);
 enum hdl_rma_sync { HDL_SYNC_POSTED, HDL_SYNC_COMPLETED, HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED, HDL_SYNC_UNLOCK, HDL_SYNC_GRANTED,
-		    HDL_SYNC_REFUSED };
+		    HDL_SYNC_REFUSED, HDL_SYNC_GONE };
+/* struct hdl_target, refused: the owner has freed the window, since a member has failed. */
+#define HDL_REFUSED_GONE (-1)
 /* Sends a message of synchronization, ordered behind all before. Returns 0 or a negative errno. */
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value);
+/* MPI_Win_free of this process ends though a member has failed: answers what other members still wait for. */
+void hdl_rma_msg_gone(struct hdl_win *w);
 void hdl_rma_msg_drop(struct hdl_target *t);	/* frees the state of messages at a target */
 void hdl_rma_msg_fail(struct hdl_target *t);	/* the target's process has failed: ends its accumulates */
 
 /* ---- locks.c --------------------------------------------------------------------------------------------------------- */
 
-/* nocheck: MPI_MODE_NOCHECK. */
+/* nocheck: MPI_MODE_NOCHECK. Must: held is HDL_HELD_NONE; a second thread that waits for the same target would share the
+ * member's entry in the owner's queue. */
 int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck);
 /* Must follow the flush of the target. */
 int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t);

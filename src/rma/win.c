@@ -730,6 +730,8 @@ int hdl_win_end(struct hdl_win *w)
 
 	snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	w->obj.magic = 0;
+	if (barrier)
+		hdl_rma_msg_gone(w);
 	win_free(w, barrier != MPI_SUCCESS);
 	hdl_reason_set("%s", why);
 	return rc ? rc : barrier;

@@ -3,7 +3,7 @@
 #   engine     the execution of work requests, by whichever process makes them runnable
 #   verbs      one process's verbs objects over the engine
 #   interpose  the symbols that strangers' programs are linked against
-shca_fabric_sources = src/base/base.h src/base/fd.h src/base/fnv.h src/base/home.h src/base/memcheck.h src/base/stack.h \
+shca_fabric_sources = src/base/base.h src/base/fd.h src/base/fnv.h src/base/home.h src/base/memcheck.h src/base/memory.h src/base/stack.h \
 	src/lines/lines.h src/shca/fabric/alloc.c src/shca/fabric/cma.c src/shca/fabric/common.c \
 	src/shca/fabric/descriptors.c src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/fabric.h \
 	src/shca/fabric/fence.c src/shca/fabric/file.c src/shca/fabric/find.c src/shca/fabric/inject.c \

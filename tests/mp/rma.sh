@@ -61,6 +61,10 @@ for hosts in 0,1 ${all:+0,0,1,1 0,1,2 3,1,0,3,1}; do
 	try_hosts "comm" "$hosts" tests/mp/rma_comm_hosts
 done
 try "threads" 2 tests/mp/rma_threads
+for words in async noarena; do
+	try "threads that lock targets, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words tests/mp/rma_threads 0
+done
+try "threads while regions come and go, queue kind ud" 3 -x HEDDLE_TRANSPORT=ud tests/mp/rma_threads 0
 # 1,000 windows at a time cost at most 4 KiB for each member
 try "windows" 5 tests/mp/rma_large windows 1000 4
 try "ranks" 8 tests/mp/rma_large ranks

@@ -11,17 +11,18 @@
  *
  * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an exclusive
  * lock at the lowest survivor), flush, start (the dead rank has not posted), wait (the dead rank has not completed), fence,
- * random (traffic of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit
- * code is the launcher's for a killed rank.
+ * freed (the lowest survivor has freed the window, while the other survivors go on to lock it and to accumulate there), random
+ * (traffic of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit code is
+ * the launcher's for a killed rank.
  */
 #include "survivors.h"	/* before the header with the global `me` */
 
 #include "rma_test.h"
 
 static const char *const names[] = {"put",   "get",   "accumulate", "fetch_and_op", "compare_and_swap", "lock",  "holder",
-				    "flush", "start", "wait",       "fence",        "random",           "within"};
-enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, RANDOM, WITHIN,
-       WHATS };
+				    "flush", "start", "wait",       "fence",        "freed",            "random", "within"};
+enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, FREED, RANDOM,
+       WITHIN, WHATS };
 
 static struct window w;
 static int dead, what, first;	/* first: the lowest survivor */
@@ -83,6 +84,41 @@ static MPI_Group only(int rank)
 	return one_rank(&w, rank);
 }
 
+/* Operations on a survivor that has freed the window end: they are carried out or not, and the error tells of the rank that died,
+ * or that the memory is gone. */
+static void must_end(int rc, const char *call)
+{
+	int class;
+
+	MPI_Error_class(rc, &class);
+	if (rc && class != MPI_ERR_PROC_ABORTED && class != MPI_ERR_RMA_RANGE)
+		survivors_fail(me, call, rc);
+}
+
+static int freed(void)
+{
+	static const int64_t many[128];
+	int rc;
+
+	if (me == first) {
+		rc = MPI_Win_free(&w.win);
+		survivors_count(&seen[7]);
+		return rc;
+	}
+	survivors_await(&seen[7], 1, 60, true);
+	rc = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, first, 0, w.win);
+	must_end(rc, "MPI_Win_lock of a rank that has freed the window");
+	if (!rc)
+		must_end(MPI_Win_unlock(first, w.win), "MPI_Win_unlock");
+	MUST(MPI_Win_lock(MPI_LOCK_SHARED, first, MPI_MODE_NOCHECK, w.win));
+	must_end(operate(FETCH_AND_OP, first), "MPI_Fetch_and_op");
+	must_end(MPI_Accumulate(many, 128, MPI_INT64_T, first, disp(&w, first, 0), 128, MPI_INT64_T, MPI_SUM, w.win),
+		 "MPI_Accumulate");
+	must_end(operate(PUT, first), "MPI_Put");
+	must_end(MPI_Win_unlock(first, w.win), "MPI_Win_unlock after operations");
+	return until_told(PUT, true);
+}
+
 static int provoke(void)
 {
 	MPI_Group g;
@@ -123,6 +159,8 @@ static int provoke(void)
 		for (time_t end = time(NULL) + 60; !rc && time(NULL) < end;)
 			rc = MPI_Win_fence(0, w.win);
 		return rc;
+	case FREED:
+		return freed();
 	default:
 		return until_told(what, what == FLUSH || me % 2);
 	}
@@ -314,10 +352,11 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	survivors_meet(&seen[1]);
 	/* after an epoch that failed the window has locks again */
-	if (what != START && what != WAIT && what != WHOLE_FENCE)
+	if (what != START && what != WAIT && what != WHOLE_FENCE && what != FREED)
 		go_on();
 	survivors_meet(&seen[3]);
-	MPI_Win_free(&w.win);	/* with a member missing MPI_Win_free returns, with or without an error */
+	if (w.win != MPI_WIN_NULL)
+		MPI_Win_free(&w.win);	/* with a member missing MPI_Win_free returns, with or without an error */
 	survivors_meet(&seen[4]);
 	MPI_Finalize();
 	return 0;

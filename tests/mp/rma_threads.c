@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window
- * of its own, in every kind of epoch, while other threads exchange messages. Arguments: threads of each job (2), rounds (60).
+ * of its own, in every kind of epoch, while other threads exchange messages; then threads that lock targets of one window, and
+ * an owner that attaches regions meanwhile. Arguments: threads of each job (2; 0: only the last two), rounds (60).
  */
 #include "rma_test.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 static int copies = 2, rounds = 60;
 static struct window common_window[FLAVOURS];
+
+static void *thread_main(void *arg);
 
 struct job {
 	void (*run)(struct job *job);
@@ -112,12 +116,162 @@ static void messages(struct job *job)
 			     job->number, job->comm, MPI_STATUS_IGNORE);
 }
 
+/* ---- threads that lock targets of one window ------------------------------------------------------------- */
+
+static struct window locked_window;
+
+/* A thread for each target: epochs of its own, beside those of the other threads. */
+static void locks_target(struct job *job)
+{
+	const struct window *w = &locked_window;
+	static char out[5000];
+	const int64_t one = 1;
+	int64_t old;
+
+	for (int i = 0; i < rounds; i++) {
+		MPI_Win_lock(i % 2 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, job->number, 0, w->win);
+		MPI_Put(out, sizeof(out), MPI_BYTE, job->number, disp(w, job->number, 64 + me * (MPI_Aint)sizeof(out)),
+			sizeof(out), MPI_BYTE, w->win);
+		MPI_Accumulate(&one, 1, MPI_INT64_T, job->number, disp(w, job->number, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+		MPI_Fetch_and_op(&one, &old, MPI_INT64_T, job->number, disp(w, job->number, 8), MPI_SUM, w->win);
+		MPI_Win_unlock(job->number, w->win);
+		if (i % 2)
+			usleep((useconds_t)(50 * (i % 7)));	/* now and then one thread alone has a lock */
+	}
+}
+
+/* Two threads lock rank 0 while rank 0 holds that lock: one of them waits, and the other one has MPI_ERR_RMA_SYNC. */
+static void locks_the_same(struct job *job)
+{
+	const struct window *w = &locked_window;
+	int rc = MPI_Win_lock(job->number ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, w->win), class;
+
+	MPI_Error_class(rc, &class);
+	if (!rc) {
+		MPI_Win_unlock(0, w->win);
+	} else {
+		CHECK_EQ(class, MPI_ERR_RMA_SYNC);
+		MPI_Send(NULL, 0, MPI_BYTE, 0, 0, job->comm);
+	}
+}
+
+static void run_threads(void (*run)(struct job *), int n, MPI_Comm comm)
+{
+	struct job jobs[64];
+
+	for (int i = 0; i < n; i++) {
+		jobs[i] = (struct job){ .run = run, .number = i, .comm = comm };
+		CHECK(!pthread_create(&jobs[i].thread, NULL, thread_main, &jobs[i]));
+	}
+	for (int i = 0; i < n; i++)
+		CHECK(!pthread_join(jobs[i].thread, NULL));
+}
+
+static void lock_targets(enum flavour flavour)
+{
+	struct window *w = &locked_window;
+	int64_t sums[2];
+
+	window_new(w, flavour, 64 + np * 5000, 1, MPI_INFO_NULL, WORLD);
+	own_begin(w);
+	memset(w->mem, 0, (size_t)w->size);
+	own_end(w);
+	meet(WORLD);
+	run_threads(locks_target, np, WORLD);
+	/* no epoch is open: a fence is allowed */
+	MPI_Win_fence(0, w->win);
+	memcpy(sums, w->mem, sizeof(sums));
+	CHECK_EQ(sums[0], (int64_t)np * rounds);
+	CHECK_EQ(sums[1], (int64_t)np * rounds);
+	MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win);
+	if (!me)
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win);
+	meet(WORLD);
+	MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
+	if (me) {
+		run_threads(locks_the_same, 2, WORLD);
+	} else {
+		for (int i = 1; i < np; i++)
+			MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, WORLD, MPI_STATUS_IGNORE);
+		MPI_Win_unlock(0, w->win);
+	}
+	meet(WORLD);
+	MPI_Win_set_errhandler(w->win, MPI_ERRORS_ARE_FATAL);
+	window_free(w);
+}
+
 static void *thread_main(void *arg)
 {
 	struct job *job = arg;
 
 	job->run(job);
 	return NULL;
+}
+
+/* ---- a dynamic window whose owner attaches and detaches meanwhile ------------------------------------------ */
+
+enum { LONG = 300000, PAGE = 4096, PAGES = 24 };
+static bool attaching_ends;	/* atomic */
+
+static void attaches(struct job *job)
+{
+	char *mem = checked(malloc(PAGES * PAGE));
+
+	(void)job;
+	for (int i = 0; i < PAGES || !__atomic_load_n(&attaching_ends, __ATOMIC_RELAXED); i++) {
+		MPI_Win_attach(locked_window.win, mem + i % PAGES * PAGE, PAGE);
+		MPI_Win_detach(locked_window.win, mem + i % PAGES * PAGE);
+		usleep(50);
+	}
+	free(mem);
+}
+
+/* Each finds another version of the target's table at almost every call, with operations of other threads under way. */
+static void moves_and_counts(struct job *job)
+{
+	const struct window *w = &locked_window;
+	char *out = checked(calloc(1, LONG));
+	const int64_t one = 1;
+
+	for (int i = 0; i < rounds; i++) {
+		int target = (me + 1 + i) % np;
+
+		MPI_Put(out, i % 3 ? 100 : LONG, MPI_BYTE, target, disp(w, target, 64 + job->number * LONG), i % 3 ? 100 : LONG,
+			MPI_BYTE, w->win);
+		MPI_Accumulate(&one, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+		if (i % 5 == 0)
+			MPI_Win_flush(target, w->win);
+	}
+	MPI_Win_flush_all(w->win);
+	free(out);
+}
+
+static void attach_meanwhile(void)
+{
+	struct window *w = &locked_window;
+	struct job owner = { .run = attaches };
+	enum { MOVERS = 4 };
+	int64_t sum;
+
+	window_new(w, DYNAMIC, 64 + MOVERS * LONG, 1, MPI_INFO_NULL, WORLD);
+	own_begin(w);
+	memset(w->mem, 0, (size_t)w->size);
+	own_end(w);
+	meet(WORLD);
+	MPI_Win_lock_all(0, w->win);
+	CHECK(!pthread_create(&owner.thread, NULL, thread_main, &owner));
+	run_threads(moves_and_counts, MOVERS, WORLD);
+	meet(WORLD);
+	__atomic_store_n(&attaching_ends, true, __ATOMIC_RELAXED);
+	CHECK(!pthread_join(owner.thread, NULL));
+	MPI_Win_unlock_all(w->win);
+	meet(WORLD);
+	own_begin(w);
+	memcpy(&sum, w->mem, sizeof(sum));
+	own_end(w);
+	MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT64_T, MPI_SUM, WORLD);
+	CHECK_EQ(sum, (int64_t)np * MOVERS * rounds);
+	window_free(w);
 }
 
 int main(int argc, char **argv)
@@ -182,6 +336,10 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < n; i++)
 		MPI_Comm_free(&jobs[i].comm);
+	for (int f = 0; f < FLAVOURS; f++)
+		if (flavour_possible(f))
+			lock_targets(f);
+	attach_meanwhile();
 	test_done("threads");
 	return 0;
 }

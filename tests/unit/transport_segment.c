@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,8 +87,39 @@ Test(transport_segment, reserved)
 	struct rlimit limit = { BYTES, BYTES };
 	struct hdl_segment s;
 
-	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	for (int how = HDL_SEGMENT_ANONYMOUS; how <= HDL_SEGMENT_NAMED; how++)
 		cr_assert(!hdl_segment_make((enum hdl_segment_how)how, 2 * BYTES, &s) && s.fd < 0 && errno);
+}
+
+/* More than any machine has is refused, and not taken until nothing is left. */
+Test(transport_segment, more_than_there_is)
+{
+	struct hdl_segment s;
+
+	for (int how = HDL_SEGMENT_ANONYMOUS; how <= HDL_SEGMENT_NAMED; how++)
+		cr_assert(!hdl_segment_make((enum hdl_segment_how)how, (size_t)1 << 60, &s) && s.fd < 0 && errno == ENOMEM);
+}
+
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
+/* A program with a timer, whose signals interrupt fallocate. */
+Test(transport_segment, timer)
+{
+	struct itimerval tick = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	struct sigaction act = { .sa_handler = nothing };
+	struct hdl_segment s;
+	char *p;
+
+	sigaction(SIGALRM, &act, NULL);
+	setitimer(ITIMER_REAL, &tick, NULL);
+	p = hdl_segment_make(HDL_SEGMENT_ANONYMOUS, 32 * BYTES, &s);
+	setitimer(ITIMER_REAL, &never, NULL);
+	cr_assert(p, "%s", strerror(errno));
+	p[32 * BYTES - 1] = 1;
+	hdl_segment_opened(&s);
+	hdl_segment_unmap(p, 32 * BYTES);
 }

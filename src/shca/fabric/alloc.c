@@ -20,13 +20,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "shca/fabric/fabric.h"
 #include "shca/fabric/memcheck.h"
 
 #define MIN_ORDER 6		/* 64 bytes */
 #define CHUNK_ORDER 16
 #define SPARES 2
-#define PIECE ((uint64_t)8 << 20)	/* of a large allocation: a signal costs one piece, not all */
 #define GRANT ((uint64_t)16 << 20)	/* most growth between two checks of the available memory */
 
 /*
@@ -143,119 +143,23 @@ static void alloc_give_back(struct shca_member *m, uint32_t first, uint32_t n)
 
 /* ---- available memory ------------------------------------------------------------------------------------------- */
 
-static bool alloc_read_number(const char *path, uint64_t *v)
+const char *shca_cgroup_self = MEMORY_GROUP_SELF, *shca_cgroup_v1 = MEMORY_GROUP_V1, *shca_cgroup_v2 = MEMORY_GROUP_V2;
+
+static struct memory_left alloc_left(void)
 {
-	FILE *f = fopen(path, "re");
-	unsigned long long x;
-	bool ok = f && fscanf(f, "%llu", &x) == 1;
-	if (ok)
-		*v = x;
-	if (f)
-		fclose(f);
-	return ok;
-}
-
-/* Returns a named field of a file of "name value" lines; 0: no such field. */
-static uint64_t read_field(const char *path, const char *name)
-{
-	FILE *f = fopen(path, "re");
-	char key[64];
-	unsigned long long v, found = 0;
-	while (f && fscanf(f, "%63s %llu%*[^\n]", key, &v) == 2)
-		if (!strcmp(key, name)) {
-			found = v;
-			break;
-		}
-	if (f)
-		fclose(f);
-	return found;
-}
-
-const char *shca_cgroup_self = "/proc/self/cgroup", *shca_cgroup_v1 = "/sys/fs/cgroup/memory", *shca_cgroup_v2 = "/sys/fs/cgroup";
-
-/* Finds the directory of this process's memory cgroup, and the mount above. Returns false if there is none. */
-static bool cgroup_dir(char dir[600], const char **mount, bool *v2)
-{
-	char line[512];
-	FILE *f = fopen(shca_cgroup_self, "re");
-
-	dir[0] = 0;
-	while (f && fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = 0;
-		char *controllers = strchr(line, ':');
-		char *where = controllers ? strchr(controllers + 1, ':') : NULL;
-		if (!where)
-			continue;
-		*where++ = 0;
-		bool v1 = strstr(controllers + 1, "memory") != NULL;
-		if (!v1 && controllers[1])
-			continue;
-		*mount = v1 ? shca_cgroup_v1 : shca_cgroup_v2;
-		*v2 = !v1;
-		snprintf(dir, 600, "%s%s", *mount, where);
-		if (v1)
-			break;
-	}
-	if (f)
-		fclose(f);
-	return dir[0];
-}
-
-/* Reads the remaining memory of one group. Returns false: no limit, or not readable. */
-static bool group_left(const char *dir, bool v2, uint64_t *left, uint64_t *limit)
-{
-	char path[700];
-	uint64_t used;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-	if (!alloc_read_number(path, limit) || *limit >= (uint64_t)1 << 60)
-		return false;	/* "max" */
-	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
-	if (!alloc_read_number(path, &used))
-		return false;
-	snprintf(path, sizeof(path), "%s/memory.stat", dir);
-	uint64_t cache = read_field(path, v2 ? "inactive_file" : "total_inactive_file") +
-			 read_field(path, v2 ? "active_file" : "total_active_file");
-	used = used > cache ? used - cache : 0;
-	*left = *limit > used ? *limit - used : 0;
-	return true;
-}
-
-/* Reads the least remaining memory of the memory cgroup and the groups above. Returns false: no limit, or none found. */
-static bool cgroup_left(uint64_t *left, uint64_t *limit)
-{
-	char dir[600];
-	const char *mount = NULL;
-	bool v2, any = false;
-
-	if (!cgroup_dir(dir, &mount, &v2))
-		return false;
-	/* Inside a container the path is the host's, while the mount begins at our own group: directories that do not exist are
-	 * passed over. */
-	for (;;) {
-		uint64_t l, of;
-		if (group_left(dir, v2, &l, &of) && (!any || l < *left)) {
-			*left = l;
-			*limit = of;
-			any = true;
-		}
-		char *slash = strrchr(dir, '/');
-		if (strlen(dir) <= strlen(mount) || !slash)
-			return any;
-		*slash = 0;
-	}
+	return memory_left(shca_cgroup_self, shca_cgroup_v1, shca_cgroup_v2);
 }
 
 static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
 {
-	uint64_t left, limit, avail = read_field("/proc/meminfo", "MemAvailable:") << 10;
+	struct memory_left left = alloc_left();
 	char group[160] = "no limit of a memory cgroup was found";
-	if (cgroup_left(&left, &limit))
-		snprintf(group, sizeof(group), "its memory cgroup leaves %llu KiB of %llu KiB", (unsigned long long)left >> 10,
-			 (unsigned long long)limit >> 10);
+	if (left.grouped)
+		snprintf(group, sizeof(group), "its memory cgroup leaves %llu KiB of %llu KiB",
+			 (unsigned long long)left.group >> 10, (unsigned long long)left.limit >> 10);
 	shca_error("no memory for the fabric \"%s\": %llu KiB needed (%s); the machine has %llu KiB available, %s. Use fewer "
 		   "processes or smaller buffers, or raise the limit",
-		   m->hdr->name, (unsigned long long)bytes >> 10, strerror(err), (unsigned long long)avail >> 10, group);
+		   m->hdr->name, (unsigned long long)bytes >> 10, strerror(err), (unsigned long long)left.machine >> 10, group);
 }
 
 /*
@@ -268,16 +172,13 @@ static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
 static bool enough(struct shca_member *m, uint64_t bytes)
 {
 	struct shca_heap *h = m->heap;
-	uint64_t left, limit;
 
 	if (bytes <= h->granted) {
 		h->granted -= bytes;
 		return true;
 	}
 	h->granted = 0;
-	uint64_t avail = read_field("/proc/meminfo", "MemAvailable:") << 10;
-	if (!cgroup_left(&left, &limit) || (avail && avail < left))
-		left = avail ? avail : UINT64_MAX;
+	uint64_t left = alloc_left().bytes;
 	if (bytes > left)
 		return false;
 	h->granted = (left - bytes) / 64 < GRANT ? (left - bytes) / 64 : GRANT;
@@ -300,20 +201,14 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 		report_shortage(m, bytes, ENOMEM);
 		return -ENOMEM;
 	}
-	int fd = shca_file_get(m), err = 0;
+	int fd = shca_file_get(m), err;
 	if (fd < 0) {
 		shca_error("the fabric \"%s\" cannot grow by %llu bytes: this process has closed the fabric's descriptor, which "
 			   "it had not opened (close_range, closefrom), before it had a connected queue",
 			   m->hdr->name, (unsigned long long)bytes);
 		return -EBADF;
 	}
-	for (uint64_t done = 0; done < bytes && !err;) {
-		uint64_t len = bytes - done < PIECE ? bytes - done : PIECE;
-		if (!fallocate(fd, 0, (off_t)(at + done), (off_t)len))
-			done += len;
-		else if (errno != EINTR)
-			err = errno;
-	}
+	err = -memory_reserve(fd, at, bytes);
 	shca_file_put(m, fd);
 	if (err) {
 		report_shortage(m, bytes, err);

@@ -7,8 +7,8 @@
  *                             namespace, and the right to look at the maker's descriptors
  *     HDL_SEGMENT_NAMED       a file in /dev/shm, whose name goes when all have opened it: containers that share /dev/shm only
  *
- * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS. The memory lives until the last process has
- * unmapped it.
+ * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS, and a segment larger than the memory that is
+ * left is refused. The memory lives until the last process has unmapped it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +16,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/memory.h"
 #include "transport/transport.h"
 
 /* A name that no other file has: peers recognise the file by it. */
@@ -73,6 +75,19 @@ static void *segment_map(int fd, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Reserves the pages of a file. Returns 0 or a negative errno. */
+static int segment_reserve(int fd, uint64_t bytes)
+{
+	struct rlimit lim;
+
+	/* fallocate would send SIGXFSZ */
+	if (bytes > INT64_MAX || (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < bytes))
+		return -EFBIG;
+	if (bytes > memory_left(MEMORY_GROUP_SELF, MEMORY_GROUP_V1, MEMORY_GROUP_V2).bytes)
+		return -ENOMEM;
+	return memory_reserve(fd, 0, bytes);
+}
+
 void *hdl_segment_make(enum hdl_segment_how how, size_t bytes, struct hdl_segment *s)
 {
 	void *p = NULL;
@@ -81,7 +96,8 @@ void *hdl_segment_make(enum hdl_segment_how how, size_t bytes, struct hdl_segmen
 	*s = (struct hdl_segment){ .how = how, .bytes = bytes, .pid = getpid(), .fd = -1 };
 	if (getrandom(&s->nonce, sizeof(s->nonce), 0) != sizeof(s->nonce) || (s->fd = segment_file(s)) < 0)
 		return NULL;
-	if (fallocate(s->fd, 0, 0, (off_t)bytes) || !(p = segment_map(s->fd, bytes)))
+	err = -segment_reserve(s->fd, bytes);
+	if (!err && !(p = segment_map(s->fd, bytes)))
 		err = errno;
 	if (!p) {
 		hdl_segment_opened(s);
