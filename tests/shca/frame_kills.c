@@ -310,7 +310,8 @@ static void flows(void)
 	for (uint64_t limit = monotonic_ns() + 60000000000ull;
 	     atomic_load(&bd->frames) < frames + FRAMES_LEAST || atomic_load(&bd->flows) < changes + FLOWS_LEAST; nap(500))
 		if (monotonic_ns() > limit)
-			FAIL("%lu frames, %lu changes of flows within a minute", (unsigned long)(atomic_load(&bd->frames) - frames),
+			FAIL("%lu frames, %lu changes of flows within a minute",
+			     (unsigned long)(atomic_load(&bd->frames) - frames),
 			     (unsigned long)(atomic_load(&bd->flows) - changes));
 	frames = atomic_load(&bd->frames);
 	changes = atomic_load(&bd->flows);
@@ -362,7 +363,8 @@ int main(int argc, char **argv)
 		pid[i] = start(i, ++gen[i], seed);
 	uint64_t rng = seed * 0x9e3779b97f4a7c15ull | 1;
 	for (uint32_t k = 0; k < kills; k++) {
-		uint32_t v = rig_below(&rng, WORKERS), asleep = (v + 1 + rig_below(&rng, WORKERS - 1)) % WORKERS, way = rig_below(&rng, 5);
+		uint32_t v = rig_below(&rng, WORKERS), asleep = (v + 1 + rig_below(&rng, WORKERS - 1)) % WORKERS;
+		uint32_t way = rig_below(&rng, 5);
 		flows();
 		nap(rig_below(&rng, 5000));
 		/* another worker sleeps over the kill, or the one that is killed is stopped before */

@@ -56,7 +56,8 @@ int main(int argc, char **argv)
 		case 'j': jitter = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'o': only = optarg; break;
 		default:
-			fprintf(stderr, "usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs|memory|frames]\n",
+			fprintf(stderr,
+				"usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs|memory|frames]\n",
 				argv[0]);
 			return 2;
 		}

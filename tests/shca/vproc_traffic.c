@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random traffic between virtual processes: every kind of request on RC queues (own receive queues and a shared one per
- * member, whose size changes all the while), datagrams, receivers that are late (RNR). Every byte, the order of each queue and every atomic is checked;
- * members that find nothing sleep on a completion channel, and a wake-up that is lost fails the test.
+ * member, whose size changes all the while), datagrams, receivers that are late (RNR). Every byte, the order of each queue and
+ * every atomic is checked; members that find nothing sleep on a completion channel, and a wake-up that is lost fails the test.
  */
 #include <errno.h>
 #include <poll.h>

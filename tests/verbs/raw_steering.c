@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random frames against random flows of several processes and two ports, compared with a model: the queues that get a frame, its bytes, the
- * order; queues with too few receives lose the frames behind. In the middle one process is killed, with its flows.
+ * Random frames against random flows of several processes and two ports, compared with a model: the queues that get a frame, its
+ * bytes, the order; queues with too few receives lose the frames behind. In the middle one process is killed, with its flows.
  *
  *     raw_steering [ROUNDS [SEED]]
  *

@@ -195,8 +195,8 @@ static void datagram_ways(void)
 }
 
 /*
- * The sender of a datagram is read with its completion, and not from the receive, which may be another datagram's by the time that
- * the program asks for the LID:
+ * The sender of a datagram is read with its completion, and not from the receive, which may be another datagram's by the time
+ * that the program asks for the LID:
  *
  *   1. the cursor stands on a datagram with immediate from port 2
  *   2. every receive of the queue is posted again, and filled from port 1
@@ -363,7 +363,8 @@ static void frames(void)
 			if (down != i + 1) {
 				struct ibv_wc wc = vt_expect(to_cq, i, IBV_WC_SUCCESS);
 				memcpy(&got, memory + (i ? 2048 : 1024) + 20, sizeof(got));
-				CHECK(wc.qp_num == to[i]->qp_num && wc.byte_len == 60 && got == number, "frame %u of %u", got, number);
+				CHECK(wc.qp_num == to[i]->qp_num && wc.byte_len == 60 && got == number, "frame %u of %u", got,
+				      number);
 			}
 			vt_none(to_cq);
 		}

@@ -5,9 +5,9 @@
 
 #include "shca/engine/engine.h"
 
-/* Collects in thr->members the numbers of the queues to which a frame of qp, which leaves by `port`, goes, each once. Returns their count; without memory
- * some are missing, and lose the frame. Must: inside the engine, with a wide epoch; the frame has at least SHCA_FRAME_HEADER
- * bytes. */
+/* Collects in thr->members the numbers of the queues to which a frame of qp, which leaves by `port`, goes, each once. Returns
+ * their count; without memory some are missing, and lose the frame. Must: inside the engine, with a wide epoch; the frame has at
+ * least SHCA_FRAME_HEADER bytes. */
 uint32_t shca_flow_receivers(struct shca_thread *thr, const struct shca_qp *qp, uint32_t port, const uint8_t *frame,
 			     uint32_t len);
 /* Appends a queue's number to thr->members, which has n. Returns false without memory. */
