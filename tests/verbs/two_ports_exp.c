@@ -148,8 +148,8 @@ static void operations(struct ibv_exp_dct *d, uint8_t from, uint8_t by, uint8_t 
 		request(qp, ops[i], ah, d, KEY, 3);
 		if (by != at) {
 			struct ibv_exp_wc wc = vt_exp_wait(cq);
-			CHECK(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR, "operation %zu by port %u to a target at %u: %s", i, by,
-			      at, ibv_wc_status_str(wc.status));
+			CHECK(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR, "operation %zu by port %u to port %u: %s",
+			      i, by, at, ibv_wc_status_str(wc.status));
 			CHECK(memory[512] == 0x55 && memory[0] == 3, "operation %zu: data", i);
 		} else {
 			bool got = !receives;
