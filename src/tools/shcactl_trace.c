@@ -185,8 +185,8 @@ static int trace_to(struct shca_member *m, const struct trace_options *o, FILE *
 	int status = 1;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(port); i++) {
-		port[i] = (struct packets_port){.lid = shca_lid(m, i + 1),
-						.pkey = (uint16_t)atomic_load(&shca_port_of(m, i + 1)->pkey)};
+		port[i].lid = shca_lid(m, i + 1);
+		port[i].pkey = (uint16_t)atomic_load(&shca_port_of(m, i + 1)->pkey);
 		shca_gid_of(m, i + 1, port[i].gid);
 	}
 	struct pcapng *out = pcapng_open(f, o->roce ? LINK_ETHERNET : LINK_ERF, "shca0", "shcactl trace");

@@ -130,6 +130,13 @@ tests_shca_random_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_random_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_random_kills_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/frame_kills
+TESTS += tests/shca/frame_kills
+tests_shca_frame_kills_SOURCES = tests/shca/frame_kills.c $(shca_rig)
+tests_shca_frame_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_frame_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_frame_kills_LDFLAGS = $(NOWRAP)
+
 # Completion queues: what task lists and overruns do to them.
 completion_tests = tests/shca/task_lists tests/shca/wakeups tests/shca/completions tests/shca/step_counts
 check_PROGRAMS += $(completion_tests)

@@ -2,10 +2,10 @@
 /*
  * Random kills under full traffic: workers, all connected to all by an ordinary and by a cross-channel queue, send, write,
  * read, copy large blocks and post task lists that other workers run, some of them with masked atomics at two others; each
- * changes the size of its shared receive queue all the while. Now and then one is killed by SIGKILL and replaced, or stopped
- * by SIGSTOP for a while, and sometimes killed in that state, or while another is stopped. Survivors check every byte, the
- * order of each queue and every status; in the end nothing may be left. No kill comes before some of each kind of traffic has
- * got through since the last one.
+ * changes the size of its shared receive queue all the while. Now and then one is killed by SIGKILL and replaced, or stopped by
+ * SIGSTOP for a while, and sometimes killed in that state, or while another is stopped. Survivors check every byte, the order of
+ * each queue and every status; in the end nothing may be left. No kill comes before some of each kind of traffic has got through
+ * since the last one.
  *
  *     random_kills [-n WORKERS] [-k|--kills KILLS] [-s SEED]
  *

@@ -36,10 +36,11 @@ need() {
 # A sanitizer's runtime must be the first library of a program; a preloaded libshca would come before it.
 if grep -q '__[at]san_init\|__ubsan_handle' "$library"; then skip "libshca was built with a sanitizer, which cannot be preloaded into programs without one"; fi
 
-# Whether something listens on TCP port $1.
+# Whether something listens on TCP port $1, or by RDMA CM on that port of any port space: the socket of a listening id is named by both.
 listening() {
 	hex=$(printf ':%04X' "$1")
-	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 } END { exit !f }'
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 } END { exit !f }' ||
+		grep -qi "@shca-cm/.*${hex#:}/\*" /proc/net/unix
 }
 # Below the ports that the kernel gives to clients (ip_local_port_range): a connection has a port as well as a listener.
 port=$((10000 + $$ % 15000))

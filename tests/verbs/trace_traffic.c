@@ -182,7 +182,7 @@ static void refused(struct ibv_qp *a, struct ibv_qp *b)
 	packet(17, a->qp_num);
 }
 
-/* ---- two ports ----------------------------------------------------------------------------------------------------- */
+/* ---- two ports --------------------------------------------------------------------------------------------------------- */
 
 /* A packet between the ports; grh: with GIDs. */
 static void packet_by(unsigned opcode, uint32_t to, uint8_t sport, uint8_t dport, bool grh)

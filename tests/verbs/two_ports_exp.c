@@ -68,8 +68,8 @@ static void sender_lids(void)
 
 static struct ibv_exp_dct *target(uint8_t port)
 {
-	struct ibv_exp_dct_init_attr a = {.pd = t.pd, .cq = cq, .srq = srq, .dc_key = KEY, .port = port,
-					  .access_flags = VT_ACCESS, .min_rnr_timer = 2, .mtu = IBV_MTU_2048};
+	struct ibv_exp_dct_init_attr a = {.pd = t.pd, .cq = cq, .srq = srq, .dc_key = KEY, .port = port, .min_rnr_timer = 2,
+					  .access_flags = VT_ACCESS, .mtu = IBV_MTU_2048};
 	struct ibv_exp_dct *d = ibv_exp_create_dct(t.ctx, &a);
 
 	CHECK(d, "ibv_exp_create_dct");
@@ -148,8 +148,8 @@ static void operations(struct ibv_exp_dct *d, uint8_t from, uint8_t by, uint8_t 
 		request(qp, ops[i], ah, d, KEY, 3);
 		if (by != at) {
 			struct ibv_exp_wc wc = vt_exp_wait(cq);
-			CHECK(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR,
-			      "operation %zu by port %u to a target at port %u: %s", i, by, at, ibv_wc_status_str(wc.status));
+			CHECK(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR, "operation %zu by port %u to port %u: %s",
+			      i, by, at, ibv_wc_status_str(wc.status));
 			CHECK(memory[512] == 0x55 && memory[0] == 3, "operation %zu: data", i);
 		} else {
 			bool got = !receives;
@@ -209,8 +209,8 @@ static void short_write(struct ibv_qp *qp, struct ibv_ah *ah, const struct ibv_e
 /* The look-up of a region that an initiator remembers is of the address by which the region was found. */
 static void remembered(struct ibv_exp_dct *d, uint8_t at)
 {
-	struct ibv_ah *right = address(1, ports_lid(t.ctx, at), NULL),
-		      *wrong = address(1, ports_lid(t.ctx, (uint8_t)(3 - at)), NULL);
+	struct ibv_ah *right = address(1, ports_lid(t.ctx, at), NULL);
+	struct ibv_ah *wrong = address(1, ports_lid(t.ctx, (uint8_t)(3 - at)), NULL);
 	struct ibv_qp *qp = short_initiator();
 
 	for (char i = 1; i <= 4; i++) {

@@ -69,9 +69,8 @@ static inline uint32_t sender_of(const struct shca_user_cq *cq, const struct shc
 	return w->src_qp | (uint32_t)w->ud_bits << 24;
 }
 
-/* The LID that a datagram came from, by sender_of; of any other completion, which has none, port 1's. The sender is
- * read while the completion is decoded: once its receive is polled, another thread may post the receive again, and
- * another datagram come. */
+/* The LID that a datagram came from; of any other completion, which has none, port 1's. from: sender_of, read while the
+ * completion is decoded: once its receive is polled, another thread may post the receive again, and another datagram come. */
 static inline uint16_t slid_of(const struct shca_user_cq *cq, uint32_t from)
 {
 	return shca_lid(cq->m, from & SHCA_CQE_UD_PORT_2 ? 2 : 1);
