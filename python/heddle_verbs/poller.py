@@ -125,10 +125,12 @@ class CQPoller:
 
     def close(self):
         self.cq.close()
-        self.channel.close()
-        if self._bell >= 0:
-            os.close(self._bell)
-            self._bell = -1
+        bell, self._bell = self._bell, -1    # poll() refuses from here on, whatever the channel says
+        try:
+            self.channel.close()
+        finally:
+            if bell >= 0:
+                os.close(bell)
 
     def __enter__(self):
         return self

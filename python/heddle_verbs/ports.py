@@ -140,6 +140,18 @@ def _closes(port, what):
     return any(int.from_bytes(gid_bytes(g)[8:], 'big') == number for g in port.gids)
 
 
+def _port_of(device, number, what):
+    """Port `number`, a text, of one device; no other device is opened."""
+    ports = EndPort(device, 1).ctx.query_device().phys_port_cnt
+    try:
+        port = int(number or '1', 0)
+    except ValueError:
+        port = 0
+    if not 1 <= port <= ports:
+        raise VerbsError('no such port', 19, name=what, ports=','.join('%s/%d' % (device, i + 1) for i in range(ports)))
+    return EndPort(device, port)
+
+
 def get_end_port(what=None):
     """The port that `what` names: None (the first active one), 'shca0', 'shca0/1', a GID, a LID, a port GUID, or an EndPort.
 
@@ -151,7 +163,7 @@ def get_end_port(what=None):
         what = str(what)
         device, _, number = what.partition('/')
         if device in _names():
-            what = '%s/%s' % (device, number or 1)
+            return _port_of(device, number, what)
     ports = end_ports()
     if not ports:
         raise VerbsError('no RDMA device: on the software one a program is run by shcarun', 19)

@@ -5,5 +5,6 @@
 prog=$PWD/tests/mp/dpm_info
 limit="timeout -k 5 300"
 mkdir "$tmp/dir"
-expect 0 "$run" -n 1 "$prog" "$tmp/dir"
+# without symbolic links, as getcwd(3) has it
+expect 0 "$run" -n 1 "$prog" "$(cd "$tmp/dir" && pwd -P)"
 nothing_left

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -245,9 +246,12 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 			sched_yield();
 	}
 	atomic_fetch_add(&bd->leaving, 1);
-	while (atomic_load(&bd->leaving) < WORKERS)
+	for (uint64_t limit = monotonic_ns() + 60000000000ull; atomic_load(&bd->leaving) < WORKERS;) {
+		if (monotonic_ns() > limit)
+			FAIL("worker %u: another worker does not leave", w.id);
 		if (!receive())
 			nap(200);
+	}
 	for (unsigned k = 0; k < KINDS; k++)
 		if (w.flow[k])
 			CHECK(!shca_destroy_flow(w.flow[k]));
@@ -297,7 +301,7 @@ static pid_t start(uint32_t id, uint32_t gen, uint64_t seed)
 	CHECK(pid >= 0);
 	if (pid)
 		return pid;
-	alarm(1200);			/* the runner may be gone */
+	CHECK(!prctl(PR_SET_PDEATHSIG, SIGKILL));
 	work(id, gen, seed);
 	_exit(0);
 }
@@ -353,6 +357,7 @@ int main(int argc, char **argv)
 	pid_t auditor = fork();
 	CHECK(auditor >= 0);
 	if (!auditor) {
+		CHECK(!prctl(PR_SET_PDEATHSIG, SIGKILL));
 		close(to[1]);
 		audit(to[0], from[1]);
 		_exit(0);
@@ -366,6 +371,9 @@ int main(int argc, char **argv)
 		uint32_t v = rig_below(&rng, WORKERS), asleep = (v + 1 + rig_below(&rng, WORKERS - 1)) % WORKERS;
 		uint32_t way = rig_below(&rng, 5);
 		flows();
+		for (uint32_t i = 0; i < WORKERS; i++)
+			if (waitpid(pid[i], &status, WNOHANG))
+				FAIL("worker %u ended by itself: status %#x", i, (unsigned)status);
 		nap(rig_below(&rng, 5000));
 		/* another worker sleeps over the kill, or the one that is killed is stopped before */
 		if (way < 2) {

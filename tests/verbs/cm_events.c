@@ -153,7 +153,8 @@ static void connect_error(void)
 	cm_destroy(passive);
 }
 
-/* Waits for an answer that begin from here on last 300 ms; behind patient(), a minute: a slow machine takes its time. */
+/* Waits for an answer that begin from here on last 300 ms; behind patient(), a minute: a slow machine takes its time. Must: no
+ * wait of a minute runs on the same channel, whose timers of a kind expire in the order of their beginnings. */
 static void impatient(void)
 {
 	CHECK(!setenv("SHCA_CM_MS", "300", 1), "setenv");

@@ -98,12 +98,13 @@ cmp -s "$tmp/ports.seen" "$tmp/ports.sent" || {
 }
 traced ports_roce --roce
 seen "$tmp/ports_roce.pcapng" ipv6.src ipv6.dst >"$tmp/roce.seen"
-# the GIDs of two ports, each of them as often as its LID
-for end in 1 2; do
-	cut -d ' ' -f $((end + 2)) "$tmp/ports.sent" | sort | uniq -c | awk '{ print $1 }' >"$tmp/lids"
-	cut -d ' ' -f $end "$tmp/roce.seen" | sort | uniq -c | awk '{ print $1 }' >"$tmp/gids"
-	[ "$(wc -l <"$tmp/lids")" -eq 2 ] && cmp -s "$tmp/lids" "$tmp/gids" || fail "RoCE: the addresses of two ports"
-done
+# packet by packet the GIDs of the ports that have the LIDs: a datagram with a GRH has both
+awk 'NR == FNR { if (NF == 6) { gid[$3] = $5; gid[$4] = $6 } next } { print gid[$3], gid[$4] }' \
+	"$tmp/ports.sent" "$tmp/ports.sent" >"$tmp/roce.sent"
+[ "$(tr ' ' '\n' <"$tmp/roce.sent" | sort -u | wc -l)" -eq 2 ] && cmp -s "$tmp/roce.seen" "$tmp/roce.sent" || {
+	diff "$tmp/roce.sent" "$tmp/roce.seen" >"$tmp/diff.out"
+	fail "RoCE: the addresses of two ports"
+}
 unset SHCA_PORTS
 arguments=
 

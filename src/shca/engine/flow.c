@@ -2,8 +2,8 @@
 /*
  * Flow steering: which raw packet queues get an Ethernet frame.
  *
- * The flows of all processes are one table (struct shca_flow). Each port of the fabric is on a segment of Ethernet of its own: a
- * frame meets the flows of the port that it leaves by.
+ * The flows of all processes are one table (struct shca_flow). For frames of raw packet queues each port of the fabric is on a
+ * segment of Ethernet of its own: a frame meets the flows of the port that it leaves by. (RoCE packets go between the ports.)
  *
  *   1. sniffers get every frame;
  *   2. of the ordinary flows that match, those of the best priority get the frame, and those that do not trap above it. A

@@ -921,7 +921,8 @@ struct shca_trace_record {
 	uint8_t data[SHCA_TRACE_DATA];
 	uint16_t to;			/* process of the destination queue; SHCA_MAX_PROCS: not known */
 	uint8_t rnr_timer;		/* of the destination queue */
-	uint8_t port, to_port;		/* the packet leaves by; its address is of */
+	uint8_t port;			/* the sender's, 1 or 2 */
+	uint8_t to_port;		/* the port that has the packet's address, 1 or 2 */
 	uint8_t reserved;
 };
 _Static_assert(sizeof(struct shca_trace_record) == 256, "four lines");
