@@ -152,12 +152,14 @@ static inline int memory_reserve(int fd, uint64_t at, uint64_t bytes)
 
 	for (uint64_t done = 0, len; done < bytes;) {
 		len = bytes - done < piece ? bytes - done : piece;
-		if (!fallocate(fd, 0, (off_t)(at + done), (off_t)len))
+		if (!fallocate(fd, 0, (off_t)(at + done), (off_t)len)) {
 			done += len;
-		else if (errno != EINTR)
+			piece = piece < MEMORY_PIECE ? 2 * piece : piece;
+		} else if (errno != EINTR) {
 			return -errno;
-		else if (piece > MEMORY_PIECE_LEAST)
+		} else if (piece > MEMORY_PIECE_LEAST) {
 			piece /= 2;
+		}
 	}
 	return 0;
 }

@@ -117,7 +117,7 @@ static int end_marked(const char *mark)
 	return n;
 }
 
-static _Noreturn void set_reorder_guard(int fd, const _Atomic pid_t *pgid, int n, const char *tmpdir, const char *nspace)
+static _Noreturn void run_guard(int fd, const _Atomic pid_t *pgid, int n, const char *tmpdir, const char *nspace)
 {
 	char c, mark[300];
 
@@ -171,7 +171,7 @@ struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace)
 	g->pid = fork();
 	if (g->pid == 0) {
 		close(fds[1]);
-		set_reorder_guard(fds[0], g->pgid, n, tmpdir, nspace);
+		run_guard(fds[0], g->pgid, n, tmpdir, nspace);
 	}
 	close(fds[0]);
 	if (g->pid < 0) {

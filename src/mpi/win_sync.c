@@ -162,6 +162,12 @@ HDL_PROFILED(Win_test);
 
 /* ---- locks ------------------------------------------------------------------------------------------------- */
 
+static cold int locked_already(struct hdl_win *w, const char *call, int rank)
+{
+	return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call,
+			     "rank %d is locked by this process already, or a thread waits for its lock", rank);
+}
+
 /*
  * Threads may hold locks of different targets. MPI_Win_lock and MPI_Win_unlock open the library's lock while they wait, and other
  * threads lock and unlock meanwhile: so the epoch follows from `locks` as it is behind the wait.
@@ -170,12 +176,6 @@ HDL_PROFILED(Win_test);
  *     2. Thread B locks rank 2: `locks` is 2
  *     3. A's wait ends. The epoch that A found to be the last one would be closed under B
  */
-static cold int locked_already(struct hdl_win *w, const char *call, int rank)
-{
-	return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call,
-			     "rank %d is locked by this process already, or a thread waits for its lock", rank);
-}
-
 int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 {
 	HDL_LOCKED;

@@ -131,7 +131,7 @@ static void arrive_peer_failed(void *context, int peer, int err)
 	hdl_partitioned_peer_failed(peer);
 }
 
-/* All other pointers are those of communicators and of objects that have one. */
+/* All other pointers are those of objects that have a group. */
 static bool arrive_holds(void *context, const struct hdl_ep *ep)
 {
 	(void)context;

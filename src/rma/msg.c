@@ -763,14 +763,21 @@ void hdl_rma_msg_drop(struct hdl_target *t)
  * carry pieces out. */
 void hdl_rma_msg_gone(struct hdl_win *w)
 {
+	/* taken out of the list first: the death of a member refuses those that are in it (hdl_lock_lost) */
+	for (struct hdl_target *t; (t = w->lock_first);) {
+		w->lock_first = t->lock_next;
+		if (!w->lock_first)
+			w->lock_last = NULL;
+		t->lock_waits = false;
+		if (t->ep)
+			hdl_rma_msg_sync(w, t, HDL_SYNC_GONE, 0);
+	}
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *t = w->target[r];
 		struct hdl_rma_in *in;
 
 		if (!t || !t->ep)
 			continue;
-		if (t->lock_waits)
-			hdl_rma_msg_sync(w, t, HDL_SYNC_GONE, 0);
 		while ((in = t->in)) {
 			struct acc_head head = in->head;
 

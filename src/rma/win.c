@@ -2,12 +2,13 @@
 /*
  * Windows: creation, targets, the end.
  *
- * Creation is collective, in three exchanges over a duplicate of the communicator:
+ * Creation is collective, in exchanges over a duplicate of the communicator:
  *
  *     sizes       shared windows only: rank 0 allocates the memory of all members. Where the members share no fabric (a device
  *                 without an arena), rank 0 makes a file in memory for the state blocks and the memory of all, which the others
  *                 map, and creation begins again with that (enum shared_how)
  *     records     base, size, places in the fabric, key
+ *     queues      where a member asks for the agent device on several devices: numbers of agent queues (connect_agents)
  *     agreement   whether this process has mapped the state blocks and memories of all members
  *
  * A member without memory takes part in all of them with its error in the record, so that all members fail together.
@@ -489,16 +490,12 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 {
 	uint8_t *has = calloc((size_t)w->size, 1);
 	bool messages;
-	int rc = connect_agents(w);
+	int failed = connect_agents(w), rc;
 
 	if (!has)
 		hdl_out_of_memory("agreement on a window", (size_t)w->size);
 	*all = *any = 0;
-	if (rc) {
-		free(has);
-		return rc;
-	}
-	messages = connect_members(w);
+	messages = !failed && connect_members(w);
 	has[w->rank] = HDL_HAS_STATES | HDL_HAS_MEMORIES;
 	for (int r = 0; r < w->size; r++) {
 		if (!state_of(w, r))
@@ -510,14 +507,20 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 		has[w->rank] |= HDL_BY_MESSAGES;
 	if (w->asks_atomics)
 		has[w->rank] |= HDL_HAS_ATOMICS;
+	if (failed)
+		has[w->rank] = HDL_HAS_FAILED;
 	rc = hdl_comm_exchange(w->comm, has, 1);
 	*all = HDL_HAS_STATES | HDL_HAS_MEMORIES | HDL_HAS_ATOMICS;
 	for (int r = 0; r < w->size && !rc; r++) {
 		*all &= has[r];
 		*any |= has[r];
+		if (has[r] & HDL_HAS_FAILED && !failed) {
+			hdl_reason_set("rank %d could not exchange the queues of the window", r);
+			failed = MPI_ERR_NO_MEM;
+		}
 	}
 	free(has);
-	return rc;
+	return rc ? rc : failed;
 }
 
 /* Whether some member's memory lies in the fabric. */

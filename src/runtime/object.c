@@ -112,6 +112,14 @@ void hdl_pool_each(struct hdl_pool *p, void (*fn)(void *object, void *arg), void
 				fn(p->slab[i] + k * p->size, arg);
 }
 
+void hdl_pool_each_referenced(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg)
+{
+	for (int i = 0; i < p->slabs; i++)
+		for (size_t k = 0; k < slab_objects(p, i) && (i + 1 < p->slabs || k < p->used); k++)
+			if (((struct hdl_object *)(p->slab[i] + k * p->size))->refs)
+				fn(p->slab[i] + k * p->size, arg);
+}
+
 void hdl_pool_fini(struct hdl_pool *p)
 {
 	for (int i = 0; i < p->slabs; i++)

@@ -66,6 +66,9 @@ void hdl_pool_put(struct hdl_pool *p, void *object);
 void *hdl_pool_take_new(struct hdl_pool *p);
 /* Calls fn for each object with a magic word, of those that a handle may have. fn may put the object back. */
 void hdl_pool_each(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg);
+/* The same for each object that has references, with a handle or without. Must: objects of this pool have their last reference
+ * taken away ahead of hdl_pool_put. */
+void hdl_pool_each_referenced(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg);
 /* Frees all memory: no handle of the pool is valid afterwards. */
 void hdl_pool_fini(struct hdl_pool *p);
 

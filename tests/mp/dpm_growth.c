@@ -13,7 +13,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
-enum { CHILDREN = 2, EACH_BYTES = 512, BACKLOG_BYTES = 48 << 10, SETTLES = 150, WAITS = 6000 };
+enum { CHILDREN = 2, EACH_BYTES = 512, BACKLOG_BYTES = 96 << 10, SETTLES = 150, WAITS = 6000 };
 
 static const char *self;
 

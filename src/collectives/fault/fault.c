@@ -206,7 +206,7 @@ void hdl_ft_reason(const struct hdl_cc *cc, const char *name)
 /* Up to this many members each notifies all others: a rank that knows at once sends no more to a rank that has gone on. */
 #define NOTIFY_ALL 64
 
-/* Notifies all members, or beyond TELL_ALL only those that cannot look at the ended process themselves. */
+/* Notifies all members, or beyond NOTIFY_ALL only those that cannot look at the ended process themselves. */
 static void ft_notify(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;

@@ -250,7 +250,7 @@ bool hdl_groups_have(const struct hdl_ep *ep)
 {
 	struct group_search s = { .ep = ep };
 
-	hdl_pool_each(&hdl_groups, group_search, &s);
+	hdl_pool_each_referenced(&hdl_groups, group_search, &s);
 	return s.found;
 }
 

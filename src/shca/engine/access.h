@@ -139,7 +139,8 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp,
 								     const struct shca_address *a, struct shca_responder *r)
 {
-	/* (ud is a constant of each caller; without a connection and without ud are DC requests, whose number has the port's bit) */
+	/* (ud is a constant of each caller; requests without a connection and without ud are DC ones: their number has the
+	 * port's bit) */
 	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->ud ? a->dqpn : a->dqpn & SHCA_QPN_MASK;
 
 	/* a number may be any process's, unless it is still the connected peer's */

@@ -157,8 +157,8 @@ struct shca_user_mr {
 	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the
 					 * region deregisters it */
 	uint32_t entries;		/* an indirect memory key (mkey.c): room for entries; 0: a region */
-	uint32_t gen;			/* of an indirect key: `gen` of sh when the key was made, for the child of a fork, which has
-					 * no fabric */
+	uint32_t gen;			/* of an indirect key: `gen` of sh when the key was made; the child of a fork has no
+					 * fabric */
 	struct mlx5dv_mkey dv;		/* ... of mlx5dv_create_mkey */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
 	struct shca_user_pd *pd;

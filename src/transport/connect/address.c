@@ -274,6 +274,10 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 	}
 	if (!is_alike(tp, proc, &h))
 		return -EINVAL;
+	if (ep && ep == tp->departed) {
+		hdl_error("%s has ended: a process that connects by its address comes too late", hdl_proc_text(proc));
+		return -ECONNRESET;
+	}
 	if (ep && ep->name.incarnation != h.name.incarnation) {
 		hdl_error("%s is not the process that this one has known by that name: has its job been started again under the "
 			  "same name?", hdl_proc_text(proc));

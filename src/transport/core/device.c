@@ -541,6 +541,8 @@ int hdl_tp_promises(struct hdl_tp *tp, int proc)
 {
 	const struct hdl_ep *ep = hdl_ep(tp, proc);
 
+	if (ep && ep == tp->departed)
+		return ep->fail_err;
 	return ep ? (int)(ep->dev->addr.promises & ep->addr.promises) : -errno;
 }
 

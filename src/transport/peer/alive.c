@@ -72,9 +72,9 @@ enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc)
 {
 	struct hdl_ep *ep = hdl_proc_is_ours(proc) && !hdl_is_local(proc) ? NULL : hdl_ep(tp, proc);
 
-	if (ep)
+	if (ep && ep != tp->departed)
 		return hdl_peer_state(ep);
-	return hdl_rt_has_ended(proc) ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
+	return ep || hdl_rt_has_ended(proc) ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
 }
 
 /* Whether a queue would report the peer's end. */

@@ -7,7 +7,9 @@
  *     3. no list, queue or table of this instance has a pointer to the endpoint, nor has the layer above (is_held).
  *
  * All these processes then have one failed endpoint together, tp->departed: a message to one of them ends with an error as
- * before, and it has the sums of their counters. 8 bytes of the table of ids and 16 of the table of ranks stay for each.
+ * before, and it has the sums of their counters. 8 bytes of the table of ids and 16 of the table of ranks stay for each, and the
+ * runtime's records of the process and its job. The endpoint of a process whose end is not known (of another host, without an
+ * event of the launcher) stays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +150,7 @@ void hdl_peers_reap(struct hdl_tp *tp)
 
 		if (!ep || !ep->failed || ep == tp->departed || hdl_proc_is_ours(ep->rank) || !hdl_job_of(ep->rank)->left)
 			continue;
-		if (!is_held(tp, ep) && hdl_peer_state(ep) == HDL_PROC_ENDED && (tp->departed || make_departed(tp)))
+		if (hdl_peer_state(ep) == HDL_PROC_ENDED && !is_held(tp, ep) && (tp->departed || make_departed(tp)))
 			reap(tp, ep);
 	}
 }

@@ -15,10 +15,12 @@
  * (hdl_agent_offer) and connect (hdl_agent_connect). A queue carries atomic requests only.
  *
  *     MADE ── connect ──▶ UP ── a request fails ──▶ BROKEN ── all requests have completed ──▶ to itself: UP; else GONE
+ *     MADE ── connect fails ──▶ GONE        MADE, UP ── the peer has no queue, or has failed ──▶ BROKEN
  *
  * BROKEN: updates wait. GONE: updates go by message; a queue between two processes is not replaced. An update whose request
- * failed ends with an error. The updates behind a refused request were not begun, since a queue pair begins requests in their
- * order, and go again; the updates behind any other failed request may have been carried out, and end with -ECONNRESET.
+ * failed ends with an error. The updates behind a request that the responder refused were not begun, since a queue pair begins
+ * requests in their order, and go again; the updates behind any other failed request may have been carried out, and end with
+ * -ECONNRESET.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +78,7 @@ static bool agent_post_one(struct hdl_agent_queue *q)
 	hdl_error("%s port %u: cannot post an atomic operation on memory of %s (%s)", q->dev->name, q->dev->port.port_num,
 		  hdl_proc_text(q->ep->rank), strerror(err));
 	q->inflight--;
-	agent_broke(q, true);
+	agent_broke(q, false);
 	q->user->done(op, -ECONNRESET);
 	return true;
 }
@@ -228,16 +230,14 @@ bool hdl_agent_has(const struct hdl_tp *tp, const struct ibv_qp *qp)
 
 static void agent_free(struct hdl_agent_queue *q)
 {
-	int err = 0;
+	int err = q->out ? ibv_destroy_qp(q->out) : 0;
 
-	if (q->out)
-		err |= ibv_destroy_qp(q->out);
-	if (q->in)
-		err |= ibv_destroy_qp(q->in);
-	if (q->cq)
-		err |= ibv_destroy_cq(q->cq);
+	if (!err && q->in)
+		err = ibv_destroy_qp(q->in);
+	if (!err && q->cq)
+		err = ibv_destroy_cq(q->cq);
 	if (err)
-		hdl_warn("%s: the queue of atomic operations cannot be destroyed (%s)", q->dev->name, strerror(errno));
+		hdl_warn("%s: the queue of atomic operations cannot be destroyed (%s)", q->dev->name, strerror(err));
 	free(q);
 }
 
@@ -259,14 +259,18 @@ static struct hdl_agent_queue *agent_make(struct hdl_ep *ep)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_agent_queue *q = hdl_agent_of(ep);
+	struct hdl_dev *dev = hdl_agent_dev(tp, false);
 
 	if (q || ep->failed)
 		return q;
+	/* the peer asks, whose settings or device may differ from this process's */
+	if (!dev)
+		return NULL;
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
 	q->ep = ep;
-	q->dev = hdl_agent_dev(tp, false);
+	q->dev = dev;
 	q->user = tp->agent_user;
 	q->cq = ibv_create_cq(q->dev->port.ctx, (int)DEPTH, NULL, q->dev->chan, 0);
 	if (q->cq)
@@ -304,8 +308,14 @@ int hdl_agent_connect(struct hdl_ep *ep, const struct hdl_agent_offer *offer)
 	union ibv_gid gid;
 	int err;
 
-	if (!q || !offer->out)
+	if (!q)
 		return -EOPNOTSUPP;
+	if (!offer->out) {
+		/* a queue of an earlier window, of which the peer has lost its side */
+		if (q->state == HDL_AGENT_MADE || q->state == HDL_AGENT_UP)
+			agent_broke(q, false);
+		return -EOPNOTSUPP;
+	}
 	if (q->state != HDL_AGENT_MADE)
 		return q->state == HDL_AGENT_UP ? 0 : -EOPNOTSUPP;
 	memcpy(gid.raw, offer->gid, sizeof(gid.raw));
@@ -329,14 +339,17 @@ void hdl_agent_stop(struct hdl_ep *ep)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	struct hdl_agent_queue *q = hdl_agent_of(ep);
+	int err;
 
 	if (!q)
 		return;
 	/* rma.c ends those that wait */
 	q->wait.first = q->again.first = NULL;
-	q->state = q->inflight ? HDL_AGENT_BROKEN : HDL_AGENT_GONE;
-	q->rest_unstarted = false;
-	ibv_modify_qp(q->out, &a, IBV_QP_STATE);
+	agent_broke(q, false);
+	err = ibv_modify_qp(q->out, &a, IBV_QP_STATE);
+	if (err)
+		hdl_warn("%s: the queue of atomic operations to %s cannot be stopped (%s): its requests end by themselves",
+			 q->dev->name, hdl_proc_text(ep->rank), strerror(err));
 }
 
 void hdl_agents_close(struct hdl_tp *tp)
