@@ -2,6 +2,7 @@
 #include "runtime/autotune.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,67 +43,98 @@ static const struct hdl_autotune_row rows[HDL_TUNE_SUBJECTS] = {
 	[HDL_TUNE_YIELD] = { "waiting", "yield", { "yield", "sleep" }, .stated = 50000, .again_ns = 100000000 },
 };
 
-/* all[0] is the shared one. */
-static struct hdl_autotune shared = { .row = &rows[HDL_TUNE_RING], .fixed = true };
-static struct hdl_autotune **all;
-static uint32_t nall, all_cap;
+/*
+ * The controllers of the process by their ids. Instances of the transport that have a thread each make, use and free controllers
+ * at the same time: `lock` guards the table, and hdl_autotune_of takes no lock.
+ *
+ *     1. Thread A has read `table`, to find a controller of its own
+ *     2. Thread B makes a controller; the table is full, so B publishes one of twice the size
+ *     3. A reads its entry in the old table. So old tables stay until hdl_autotune_fini, and an entry never changes while the
+ *        controller's owner uses the id
+ */
+struct table {
+	struct table *old;
+	uint32_t n, most;		/* of the newest table: entries in use, or free again (NULL) */
+	struct hdl_autotune *of[];	/* of[0]: shared */
+};
 
-static uint32_t autotune_place(void)
+static struct hdl_autotune shared = { .row = &rows[HDL_TUNE_RING], .fixed = true };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct table *table;
+
+static bool table_grow(void)
 {
-	for (uint32_t i = 1; i < nall; i++)
-		if (!all[i])
-			return i;
-	if (nall == all_cap) {
-		void *p = realloc(all, (all_cap + 16) * sizeof(*all));
-		if (!p)
-			return 0;
-		all = p;
-		all_cap += 16;
-	}
-	if (!nall)
-		all[nall++] = &shared;
-	all[nall] = NULL;
-	return nall++;
+	uint32_t most = table ? 2 * table->most : 16;
+	struct table *t = malloc(sizeof(*t) + most * sizeof(t->of[0]));
+
+	if (!t)
+		return false;
+	t->old = table;
+	t->n = table ? table->n : 1;
+	t->most = most;
+	t->of[0] = &shared;
+	if (table)
+		memcpy(t->of, table->of, table->n * sizeof(t->of[0]));
+	__atomic_store_n(&table, t, __ATOMIC_RELEASE);	/* pairs with hdl_autotune_of */
+	return true;
+}
+
+/* Enters a controller. Returns the id; 0: no memory. Must: the lock is held. */
+static uint32_t autotune_enter(struct hdl_autotune *t)
+{
+	uint32_t id = 1;
+
+	while (table && id < table->n && table->of[id])
+		id++;
+	if ((!table || id == table->most) && !table_grow())
+		return 0;
+	table->of[id] = t;
+	table->n = id < table->n ? table->n : id + 1;
+	return id;
+}
+
+static void autotune_delete(struct hdl_autotune *t)
+{
+	free(t->label);
+	free(t);
 }
 
 struct hdl_autotune *hdl_autotune_new(enum hdl_autotune_subject subject, uint32_t stated, const char *label, ...)
 {
 	struct hdl_autotune *t = calloc(1, sizeof(*t));
-	uint32_t id = t ? autotune_place() : 0;
 	va_list args;
 
-	if (!id) {
-		free(t);
+	if (!t)
 		return &shared;
-	}
 	t->row = &rows[subject];
-	t->id = id;
 	t->stated = stated ? stated : rows[subject].stated;
 	t->fixed = !strcmp(hdl_vars.tune, "fixed");
 	va_start(args, label);
 	if (hdl_vars.report_tuning && vasprintf(&t->label, label, args) < 0)
 		t->label = NULL;
 	va_end(args);
-	all[id] = t;
-	return t;
-}
-
-static void autotune_delete(struct hdl_autotune *t)
-{
-	all[t->id] = NULL;
-	free(t->label);
-	free(t);
+	pthread_mutex_lock(&lock);
+	t->id = autotune_enter(t);
+	pthread_mutex_unlock(&lock);
+	if (t->id)
+		return t;
+	autotune_delete(t);
+	return &shared;
 }
 
 void hdl_autotune_free(struct hdl_autotune *t)
 {
-	if (t && t != &shared && !hdl_vars.report_tuning)
-		autotune_delete(t);
+	if (!t || t == &shared || hdl_vars.report_tuning)
+		return;
+	pthread_mutex_lock(&lock);
+	table->of[t->id] = NULL;
+	pthread_mutex_unlock(&lock);
+	autotune_delete(t);
 }
 
 struct hdl_autotune *hdl_autotune_of(uint32_t id)
 {
-	return id < nall ? all[id] : &shared;
+	return id ? __atomic_load_n(&table, __ATOMIC_ACQUIRE)->of[id] : &shared;
 }
 
 /* ---- stated ------------------------------------------------------------------------------------------------------- */
@@ -284,16 +316,15 @@ void hdl_autotune_fini(FILE *out)
 	/* one write(2), so that lines of several ranks do not mix */
 	FILE *lines = hdl_vars.report_tuning ? open_memstream(&text, &len) : NULL;
 
-	for (uint32_t i = 1; i < nall; i++) {
-		if (!all[i])
+	for (uint32_t i = 1; table && i < table->n; i++) {
+		if (!table->of[i])
 			continue;
 		if (lines)
-			autotune_print(all[i], lines);
-		autotune_delete(all[i]);
+			autotune_print(table->of[i], lines);
+		autotune_delete(table->of[i]);
 	}
-	free(all);
-	all = NULL;
-	nall = all_cap = 0;
+	for (struct table *t; (t = table); free(t))
+		table = t->old;
 	if (!lines)
 		return;
 	fclose(lines);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Controllers (runtime/autotune.h) by invented clocks; tests/unit/transport_tune.c drives the paired ones. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,4 +230,37 @@ Test(autotune, no_report_unless_asked_for)
 	hdl_autotune_free(ring());
 	ring();
 	cr_assert_str_empty(report());
+}
+
+/* A thread makes controllers, finds each by its id, and frees them, while others do the same. */
+static void *makes_and_frees(void *arg)
+{
+	enum { ROUNDS = 2000, EACH = 40 };
+	struct hdl_autotune *t[EACH];
+
+	for (int r = 0; r < ROUNDS; r++) {
+		for (int i = 0; i < EACH; i++)
+			t[i] = ring();
+		for (int i = 0; i < EACH; i++) {
+			if (!t[i]->id || hdl_autotune_of(t[i]->id) != t[i])
+				*(bool *)arg = true;
+			hdl_autotune_free(t[i]);
+		}
+	}
+	return NULL;
+}
+
+Test(autotune, threads_have_controllers_of_their_own)
+{
+	enum { THREADS = 4 };
+	pthread_t thread[THREADS];
+	bool wrong[THREADS] = { false };
+
+	for (int i = 0; i < THREADS; i++)
+		cr_assert(!pthread_create(&thread[i], NULL, makes_and_frees, &wrong[i]));
+	for (int i = 0; i < THREADS; i++) {
+		cr_assert(!pthread_join(thread[i], NULL));
+		cr_expect(!wrong[i], "thread %d found another controller by an id", i);
+	}
+	hdl_autotune_fini(stderr);
 }
