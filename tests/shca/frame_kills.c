@@ -89,9 +89,6 @@ static void post_receive(uint64_t i)
 
 static void set_up(void)
 {
-	struct ibv_qp_init_attr qa = {.qp_type = IBV_QPT_RAW_PACKET,
-				      .cap = {.max_send_wr = 4, .max_recv_wr = RX, .max_send_sge = 1, .max_recv_sge = 1}};
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = (uint8_t)(1 + w.id % 2)};
 	size_t bytes = (size_t)(RX + 1) * ROOM;
 
 	w.mem = w.id & 1 ? calloc(1, bytes) : shca_buf_alloc(w.r.ctx, bytes);
@@ -99,14 +96,8 @@ static void set_up(void)
 	w.mr = shca_reg_mr(w.r.pd, w.mem, bytes, (uintptr_t)w.mem, IBV_ACCESS_LOCAL_WRITE);
 	w.scq = rig_cq(&w.r, 16, NULL);
 	w.rcq = rig_cq(&w.r, 2 * RX, NULL);
-	qa.send_cq = w.scq;
-	qa.recv_cq = w.rcq;
-	w.qp = shca_create_qp(w.r.pd, &qa);
-	CHECK(w.mr && w.qp && !shca_modify_qp(w.qp, &a, IBV_QP_STATE | IBV_QP_PORT));
-	a.qp_state = IBV_QPS_RTR;
-	CHECK(!shca_modify_qp(w.qp, &a, IBV_QP_STATE));
-	a.qp_state = IBV_QPS_RTS;
-	CHECK(!shca_modify_qp(w.qp, &a, IBV_QP_STATE));
+	w.qp = rig_raw_qp(&w.r, w.scq, w.rcq, RX, (uint8_t)(1 + w.id % 2));
+	CHECK(w.mr);
 	for (uint64_t i = 0; i < RX; i++)
 		post_receive(i);
 }

@@ -198,6 +198,19 @@ void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path
 	rig_rts(q, &to_p);
 }
 
+struct ibv_qp *rig_raw_qp(struct rig *r, struct ibv_cq *scq, struct ibv_cq *rcq, uint32_t recv_wr, uint8_t port)
+{
+	struct ibv_qp_init_attr qa = {.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RAW_PACKET,
+				      .cap = {.max_send_wr = 4, .max_recv_wr = recv_wr, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port};
+	struct ibv_qp *qp = shca_create_qp(r->pd, &qa);
+
+	CHECK(qp && !shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT));
+	for (a.qp_state = IBV_QPS_RTR; a.qp_state <= IBV_QPS_RTS; a.qp_state++)
+		CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
+	return qp;
+}
+
 struct ibv_qp *rig_dc_qp(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq, uint64_t send_ops)
 {
 	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,

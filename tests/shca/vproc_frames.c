@@ -85,9 +85,6 @@ static void post_receive(struct fm *v, uint32_t i)
 
 static void set_up(struct fm *v)
 {
-	struct ibv_qp_init_attr qa = {.qp_type = IBV_QPT_RAW_PACKET,
-				      .cap = {.max_send_wr = 4, .max_recv_wr = RX, .max_send_sge = 1, .max_recv_sge = 1}};
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = v->port};
 	size_t bytes = (size_t)(RX + 1) * ROOM;
 
 	/* half of the members have private memory */
@@ -99,14 +96,8 @@ static void set_up(struct fm *v)
 	v->mr = shca_reg_mr(v->r.pd, v->mem, bytes, (uintptr_t)v->mem, IBV_ACCESS_LOCAL_WRITE);
 	v->scq = rig_cq(&v->r, 16, NULL);
 	v->rcq = rig_cq(&v->r, 2 * RX, NULL);
-	qa.send_cq = v->scq;
-	qa.recv_cq = v->rcq;
-	v->qp = shca_create_qp(v->r.pd, &qa);
-	CHECK(v->mr && v->qp && !shca_modify_qp(v->qp, &a, IBV_QP_STATE | IBV_QP_PORT));
-	a.qp_state = IBV_QPS_RTR;
-	CHECK(!shca_modify_qp(v->qp, &a, IBV_QP_STATE));
-	a.qp_state = IBV_QPS_RTS;
-	CHECK(!shca_modify_qp(v->qp, &a, IBV_QP_STATE));
+	v->qp = rig_raw_qp(&v->r, v->scq, v->rcq, RX, v->port);
+	CHECK(v->mr);
 	for (uint32_t i = 0; i < RX; i++)
 		post_receive(v, i);
 }
