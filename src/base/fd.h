@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 /* The lowest number of a descriptor that belongs to a library. */
@@ -28,6 +30,22 @@ static inline int fd_raise(int fd)
 	err = errno;
 	close(fd);
 	errno = err;
+	return high;
+}
+
+/* Moves a descriptor of the library behind those that select(2) can name, where the limit on descriptors leaves room for twice as
+ * many. Returns the number; where it cannot be moved: fd. fd below 0: nothing is done, errno stays. */
+static inline int fd_raise_over_select(int fd)
+{
+	struct rlimit limit;
+	int high;
+
+	if (fd < 0 || fd >= FD_SETSIZE || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur <= 2 * FD_SETSIZE)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
+	if (high < 0)
+		return fd;
+	close(fd);
 	return high;
 }
 

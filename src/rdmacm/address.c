@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Addresses and ports.
- *
- * A bound port is an abstract socket name:
- *
- *     shca-cm/<uid>/<hash of fabric>/<service id>/<address>
- *
- * The address is hexadecimal, or "*" for a listener to every address, "*4" or "*6" for one that takes a single family
- * (RDMA_OPTION_ID_AFONLY). The kernel gives a name to one socket, and frees the name with the socket, so that a dead
- * listener refuses at once. Names belong to a network namespace, as ports do. Any process may bind any abstract name: each
- * side of a connection checks the user of the other one (SO_PEERCRED).
- *
- * As with TCP, a port that is bound for all addresses excludes the same port of any single address. An id binds its own name
- * first and then looks whether a conflicting name is there. So of two conflicting ids at least one sees the other.
- */
+/* Addresses: their ports and service ids, and whose they are, the software HCA's or a real device's. */
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "rdmacm/internal.h"
 
 #define FIRST_PORT 32768u	/* as Linux's ip_local_port_range begins */
@@ -48,6 +29,12 @@ static const struct rcm_sockaddr_ib *ib(const struct sockaddr_storage *a)
 	return (const struct rcm_sockaddr_ib *)a;
 }
 
+const uint8_t *rcm_address_bytes(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET ? (const uint8_t *)&v4(a)->sin_addr :
+	       a->ss_family == AF_IB ? ib(a)->gid : v6(a)->sin6_addr.s6_addr;
+}
+
 size_t rcm_address_size(const struct sockaddr_storage *a)
 {
 	return a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
@@ -59,7 +46,7 @@ bool rcm_is_any(const struct sockaddr_storage *a)
 	static const uint8_t none[16];
 
 	return a->ss_family == AF_INET ? v4(a)->sin_addr.s_addr == htonl(INADDR_ANY) :
-	       !memcmp(a->ss_family == AF_IB ? ib(a)->gid : v6(a)->sin6_addr.s6_addr, none, sizeof(none));
+	       !memcmp(rcm_address_bytes(a), none, sizeof(none));
 }
 
 bool rcm_is_loopback(const struct sockaddr_storage *a)
@@ -248,160 +235,4 @@ uint16_t rcm_free_port(void)
 uint64_t rcm_service_id(const struct rcm_id *id, const struct sockaddr_storage *a)
 {
 	return a->ss_family == AF_IB ? be64toh(ib(a)->sid) : (uint64_t)id->ps << 16 | rcm_port(a);
-}
-
-bool rcm_same_user(int fd)
-{
-	struct ucred cred;
-	socklen_t n = sizeof(cred);
-
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) && cred.uid == geteuid();
-}
-
-int rcm_fd_high(int fd)
-{
-	struct rlimit limit;
-	int high;
-
-	if (fd < 0 || fd >= FD_SETSIZE || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur <= 2 * FD_SETSIZE)
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
-}
-
-/* ---- names ------------------------------------------------------------------------------------------------------ */
-
-/* Writes the part of a name that stands for an address. `a` NULL: every address of this family; AF_UNSPEC: of all. */
-static void host_part(char text[40], const struct sockaddr_storage *a, int family)
-{
-	const uint8_t *bytes = !a ? NULL : a->ss_family == AF_INET ? (const uint8_t *)&v4(a)->sin_addr :
-			       a->ss_family == AF_IB ? ib(a)->gid : v6(a)->sin6_addr.s6_addr;
-
-	if (!bytes) {
-		strcpy(text, family == AF_INET ? "*4" : family == AF_INET6 ? "*6" : "*");
-		return;
-	}
-	for (int i = 0; i < (a->ss_family == AF_INET ? 4 : 16); i++)
-		sprintf(text + 2 * i, "%02x", bytes[i]);
-}
-
-static socklen_t name_address(struct sockaddr_un *un, uint64_t service, const char *host)
-{
-	memset(un, 0, sizeof(*un));
-	un->sun_family = AF_UNIX;
-	int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "shca-cm/%u/%s/%llx/%s", (unsigned)geteuid(), rcm_fabric(),
-			 (unsigned long long)service, host);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-_Static_assert(sizeof("shca-cm/") + 10 + 1 + 16 + 1 + 16 + 1 + 32 < sizeof(((struct sockaddr_un *)0)->sun_path),
-	       "the longest name");
-
-/* Returns a socket with this name or -errno. */
-static int name_bind(uint64_t service, const char *host)
-{
-	struct sockaddr_un un;
-	socklen_t len = name_address(&un, service, host);
-	int fd;
-
-	fd = fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&un, len)) {
-		int err = -errno;
-		if (fd >= 0)
-			close(fd);
-		return err;
-	}
-	return fd;
-}
-
-static bool name_exists(uint64_t service, const char *host)
-{
-	int fd = name_bind(service, host);
-
-	if (fd >= 0)
-		close(fd);
-	return fd == -EADDRINUSE;
-}
-
-/* Returns whether a single address of this family (AF_UNSPEC: of any) has the port. */
-static bool any_address_has(uint64_t service, int family)
-{
-	struct ifaddrs *list, *i;
-	bool has = false;
-	char host[40];
-
-	if (getifaddrs(&list))
-		return false;
-	for (i = list; i && !has; i = i->ifa_next) {
-		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6) ||
-		    (family != AF_UNSPEC && family != i->ifa_addr->sa_family))
-			continue;
-		host_part(host, (struct sockaddr_storage *)i->ifa_addr, 0);
-		has = name_exists(service, host);
-	}
-	freeifaddrs(list);
-	return has;
-}
-
-static bool has_conflict(const struct rcm_id *id, uint64_t service)
-{
-	int family = id->src.ss_family;
-
-	if (!rcm_is_any(&id->src))
-		return name_exists(service, "*") || name_exists(service, family == AF_INET ? "*4" : "*6");
-	if (id->af_only)
-		return name_exists(service, "*") || any_address_has(service, family);
-	return name_exists(service, "*4") || name_exists(service, "*6") || any_address_has(service, AF_UNSPEC);
-}
-
-int rcm_name_take(const struct rcm_id *id)
-{
-	uint64_t service = rcm_service_id(id, &id->src);
-	bool any = rcm_is_any(&id->src);
-	char host[40];
-
-	host_part(host, any ? NULL : &id->src, id->af_only ? id->src.ss_family : AF_UNSPEC);
-	int fd = name_bind(service, host);
-	if (fd >= 0 && has_conflict(id, service)) {
-		close(fd);
-		return -EADDRINUSE;
-	}
-	return rcm_fd_high(fd);
-}
-
-static int connect_at(uint64_t service, const char *host)
-{
-	struct sockaddr_un un;
-	socklen_t len = name_address(&un, service, host);
-	int fd;
-
-	fd = rcm_fd_high(fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
-	if (fd >= 0 && !connect(fd, (struct sockaddr *)&un, len))
-		return fd;
-	int err = -errno;
-	if (fd >= 0)
-		close(fd);
-	return err;
-}
-
-int rcm_name_connect(const struct rcm_id *id)
-{
-	uint64_t service = rcm_service_id(id, &id->dst);
-	char host[40];
-	int fd;
-
-	host_part(host, &id->dst, 0);
-	fd = connect_at(service, "*");
-	if (fd == -ECONNREFUSED)
-		fd = connect_at(service, host);
-	if (fd == -ECONNREFUSED)
-		fd = connect_at(service, id->dst.ss_family == AF_INET ? "*4" : "*6");
-	if (fd >= 0 && !rcm_same_user(fd)) {
-		close(fd);
-		shca_refuse(ECONNREFUSED, "rdma_connect: another user holds the name of the port");
-		return -ECONNREFUSED;
-	}
-	return fd;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Event channels: their descriptors, queues of events, timers, and GET_EVENT.
+ * Event channels: their descriptors, how they come and go, and the sources of events that they watch.
  *
  * A channel is found by its descriptor in a tree of three levels that covers every descriptor number. The program may close
  * descriptors by system calls that libshca-files.so does not see (closefrom), and use the number for another file; so each
@@ -9,10 +9,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -73,8 +71,7 @@ static struct rcm_channel *channel_at(int fd)
 	return l ? atomic_load_explicit(l, memory_order_acquire) : NULL;
 }
 
-/* Makes the channel's descriptor readable or not. Returns false: `fd` is not the channel's epoll descriptor. */
-static bool channel_signal(struct rcm_channel *ch, int fd, bool readable)
+bool rcm_channel_signal(struct rcm_channel *ch, int fd, bool readable)
 {
 	struct epoll_event e = {.events = readable ? EPOLLIN : 0, .data.u64 = RCM_SOURCE_QUEUE};
 
@@ -92,7 +89,7 @@ struct rcm_channel *rcm_channel_lock(int fd)
 	if (ch) {
 		pthread_mutex_lock(&ch->lock);
 		/* the channel may have gone, and fd may be another channel's, since the look-up */
-		if (ch->fds && channel_at(fd) == ch && channel_signal(ch, fd, ch->signaled)) {
+		if (ch->fds && channel_at(fd) == ch && rcm_channel_signal(ch, fd, ch->signaled)) {
 			errno = saved;
 			return ch;
 		}
@@ -172,7 +169,7 @@ static int always_make(void)
 		return -errno;
 	ssize_t n = write(pair[1], "", 1);
 	close(pair[1]);
-	always = shca_fd_note(rcm_fd_high(fd_raise(pair[0])));
+	always = shca_fd_note(fd_raise_over_select(fd_raise(pair[0])));
 	return n == 1 && always.n >= 0 ? 0 : -EIO;
 }
 
@@ -213,11 +210,11 @@ static void channel_free(struct rcm_channel *ch)
 {
 	pthread_mutex_lock(&ch->lock);
 	while (ch->ids)
-		rcm_id_destroy(ch->ids);
+		ch->id_destroy(ch->ids);
 	if (ch->timer_fd >= 0 && !epoll_ctl(ch->epoll, EPOLL_CTL_DEL, ch->timer_fd, NULL))
 		close(ch->timer_fd);
 	ch->timer_fd = -1;
-	rcm_kernel_close(ch);
+	shca_fd_close(&ch->kernel);
 	*ch->prev = ch->next;
 	if (ch->next)
 		ch->next->prev = ch->prev;
@@ -336,99 +333,7 @@ void rcm_duplicated(int fd, int copy)
 	errno = saved;
 }
 
-void rcm_watch_port(void)
-{
-	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_PORT};
-
-	pthread_mutex_lock(&rcm_registry);
-	/* a channel that was opened meanwhile has the bell: EEXIST */
-	for (struct rcm_channel *ch = channels; ch; ch = ch->next)
-		epoll_ctl(ch->epoll, EPOLL_CTL_ADD, rcm_port_bell(), &e);
-	pthread_mutex_unlock(&rcm_registry);
-}
-
-/* ---- events ----------------------------------------------------------------------------------------------------- */
-
-struct rcm_event *rcm_event_new(struct rcm_id *id, enum rcm_event_type type, int status)
-{
-	struct rcm_event *ev = calloc(1, sizeof(*ev));
-
-	if (!ev) {
-		errno = shca_no_memory("an event of RDMA CM");
-		return NULL;
-	}
-	ev->id = id;
-	ev->resp.uid = id->uid;
-	ev->resp.id = id->handle;
-	ev->resp.event = type;
-	ev->resp.status = (uint32_t)status;
-	return ev;
-}
-
-void rcm_push(struct rcm_channel *ch, struct rcm_event *ev)
-{
-	ev->next = NULL;
-	*ch->events_last = ev;
-	ch->events_last = &ev->next;
-	ev->id->events_queued++;
-	if (!ch->signaled)
-		channel_signal(ch, ch->epoll, true);
-}
-
-int rcm_report(struct rcm_id *id, enum rcm_event_type type, int status)
-{
-	if (!id->uid)
-		return 0;
-	struct rcm_event *ev = rcm_event_new(id, type, status);
-	if (!ev)
-		return -ENOMEM;
-	rcm_push(atomic_load(&id->channel), ev);
-	return 0;
-}
-
-/* Takes *at out of the queue. */
-static struct rcm_event *event_unlink(struct rcm_channel *ch, struct rcm_event **at)
-{
-	struct rcm_event *ev = *at;
-
-	*at = ev->next;
-	if (!ev->next)
-		ch->events_last = at;
-	ev->id->events_queued--;
-	if (!ch->events && ch->signaled)
-		channel_signal(ch, ch->epoll, false);
-	return ev;
-}
-
-void rcm_events_drop(struct rcm_channel *ch, const struct rcm_id *id, const struct rcm_group *group)
-{
-	for (struct rcm_event **at = &ch->events; *at && id->events_queued;) {
-		if ((*at)->id != id || (group && (*at)->group != group)) {
-			at = &(*at)->next;
-			continue;
-		}
-		struct rcm_event *ev = event_unlink(ch, at);
-		if (ev->arrived) {
-			rcm_id_destroy(ev->arrived);
-			at = &ch->events;	/* may have dropped events of its own */
-		}
-		free(ev);
-	}
-}
-
-void rcm_events_move(struct rcm_channel *from, struct rcm_channel *to, const struct rcm_id *id)
-{
-	for (struct rcm_event **at = &from->events; *at && id->events_queued;) {
-		if ((*at)->id != id) {
-			at = &(*at)->next;
-			continue;
-		}
-		struct rcm_event *ev = event_unlink(from, at);
-		if (ev->arrived)
-			rcm_id_relink(ev->arrived, to);
-		rcm_push(to, ev);
-	}
-}
+/* ---- sources of events: sockets of ids, the bell of the port -------------------------------------------------------- */
 
 int rcm_watch(struct rcm_id *id, int fd)
 {
@@ -442,175 +347,13 @@ void rcm_unwatch(struct rcm_id *id, int fd)
 	epoll_ctl(atomic_load(&id->channel)->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* ---- timers ----------------------------------------------------------------------------------------------------- */
-
-static uint64_t timer_length(enum rcm_timer kind)
+void rcm_watch_port(void)
 {
-	return kind == RCM_RESPONSE ? (uint64_t)shca_env_ms("SHCA_CM_MS") * 1000000 : RCM_TIMEWAIT_NS;
-}
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_PORT};
 
-/* Sets the descriptor for the first timer, or stops it. */
-static void timer_arm(struct rcm_channel *ch)
-{
-	uint64_t first = 0;
-
-	for (int i = 0; i < RCM_TIMERS; i++)
-		if (ch->timers[i] && (!first || ch->timers[i]->due < first))
-			first = ch->timers[i]->due;
-	struct itimerspec t = {.it_value = {(time_t)(first / 1000000000), (long)(first % 1000000000)}};
-	if (ch->timer_fd < 0) {
-		struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};
-		ch->timer_fd = rcm_fd_high(fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
-		if (ch->timer_fd < 0 || epoll_ctl(ch->epoll, EPOLL_CTL_ADD, ch->timer_fd, &e)) {
-			shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come",
-				   strerror(errno));
-			return;
-		}
-	}
-	timerfd_settime(ch->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
-}
-
-static void timer_unlink(struct rcm_channel *ch, struct rcm_id *id)
-{
-	*id->timer_prev = id->timer_next;
-	if (id->timer_next)
-		id->timer_next->timer_prev = id->timer_prev;
-	else
-		ch->timers_last[id->timer] = id->timer_prev;
-	id->timer = RCM_NO_TIMER;
-}
-
-/* Returns whether the id is the first of its kind: the descriptor's time depends on it. */
-static bool timer_is_first(const struct rcm_channel *ch, const struct rcm_id *id)
-{
-	return ch->timers[id->timer] == id;
-}
-
-void rcm_timer_clear(struct rcm_id *id)
-{
-	struct rcm_channel *ch = atomic_load(&id->channel);
-
-	if (id->timer == RCM_NO_TIMER)
-		return;
-	bool first = timer_is_first(ch, id);
-	timer_unlink(ch, id);
-	if (first)
-		timer_arm(ch);
-}
-
-static void timer_link(struct rcm_channel *ch, struct rcm_id *id, enum rcm_timer kind)
-{
-	id->timer = kind;
-	id->timer_next = NULL;
-	id->timer_prev = ch->timers_last[kind];
-	*ch->timers_last[kind] = id;
-	ch->timers_last[kind] = &id->timer_next;
-	if (timer_is_first(ch, id))
-		timer_arm(ch);
-}
-
-void rcm_timer_set(struct rcm_id *id, enum rcm_timer kind)
-{
-	rcm_timer_clear(id);
-	id->due = monotonic_ns() + timer_length(kind);
-	timer_link(atomic_load(&id->channel), id, kind);
-}
-
-static void timers_run(struct rcm_channel *ch)
-{
-	uint64_t ticks, now = monotonic_ns();
-
-	if (read(ch->timer_fd, &ticks, sizeof(ticks)) < 0)
-		return;
-	for (int i = 0; i < RCM_TIMERS; i++)
-		for (struct rcm_id *id; (id = ch->timers[i]) != NULL && id->due <= now;) {
-			timer_unlink(ch, id);
-			rcm_expired(id, (enum rcm_timer)i);
-		}
-	timer_arm(ch);
-}
-
-/* ---- GET_EVENT -------------------------------------------------------------------------------------------------- */
-
-/* Copies the first event out. Must: there is one. */
-static void event_take(struct rcm_channel *ch, void *to, size_t size)
-{
-	struct rcm_event *ev = event_unlink(ch, &ch->events);
-
-	if (ev->arrived)
-		ev->resp.uid = ev->id->uid;
-	ev->id->events_reported++;
-	if (ev->group)
-		ev->group->events_reported++;
-	memcpy(to, &ev->resp, size < sizeof(ev->resp) ? size : sizeof(ev->resp));
-	free(ev);
-}
-
-/* Turns a readable descriptor into events. Returns false: a connection waits, and no descriptor is left for it. */
-static bool source_ready(int fd, uint64_t uses, const struct epoll_event *e)
-{
-	if (e->data.u64 == RCM_SOURCE_PORT) {
-		rcm_port_events();
-		return true;
-	}
-	struct rcm_channel *ch = rcm_channel_lock(fd);
-	if (!ch)
-		return true;
-	bool starved = false;
-	/* RCM_SOURCE_KERNEL: rcm_get_event asks the kernel in any case */
-	if (ch->uses == uses && e->data.u64 == RCM_SOURCE_TIMER)
-		timers_run(ch);
-	/* another thread may have destroyed the id, or moved it to another channel, since the descriptor was found ready */
-	else if (ch->uses == uses && e->data.u64 >= RCM_SOURCES && atomic_load(&((struct rcm_id *)e->data.ptr)->channel) == ch)
-		starved = !rcm_readable(e->data.ptr);
-	rcm_channel_unlock(ch);
-	return !starved;
-}
-
-/* Takes one of the channel's readable sources; of a blocking descriptor, waits for one. The wait is poll(2)'s, because epoll_wait
- * fails with EINTR when a process that was stopped goes on, though no signal handler has run (signal(7)). Returns 1; 0: another
- * thread has taken the source; -EAGAIN: there is none; or -errno. */
-static int source_take(int fd, int flags, struct epoll_event *e)
-{
-	struct pollfd wait = {.fd = fd, .events = POLLIN};
-
-	if (!(flags & O_NONBLOCK) && poll(&wait, 1, -1) < 0)
-		return -errno;
-	int n = epoll_wait(fd, e, 1, 0);
-	if (n < 0)
-		return -errno;
-	return !n && flags & O_NONBLOCK ? -EAGAIN : n;
-}
-
-int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out)
-{
-	if (out < offsetof(struct rdma_ucm_event_resp, reserved))
-		return -ENOSPC;
-	for (;;) {
-		struct epoll_event e;
-		struct rcm_channel *ch = rcm_channel_lock(fd);
-		if (!ch)
-			return -EBADF;
-		uint64_t uses = ch->uses;
-		bool any = ch->events;
-		int err = -EAGAIN;
-		if (any)
-			event_take(ch, (void *)(uintptr_t)cmd->response, out);
-		else if (ch->kernel.n >= 0)
-			err = rcm_kernel_event(ch, (void *)(uintptr_t)cmd->response, out);
-		rcm_channel_unlock(ch);
-		if (any)
-			return 0;
-		if (err != -EAGAIN)
-			return err;
-		int flags = fcntl(fd, F_GETFL), n = source_take(fd, flags, &e);
-		if (n < 0)
-			return n;
-		if (!n || source_ready(fd, uses, &e))
-			continue;
-		if (flags & O_NONBLOCK)
-			return -EAGAIN;
-		/* the listener stays readable until the program closes a descriptor: no busy loop */
-		poll(NULL, 0, 10);
-	}
+	pthread_mutex_lock(&rcm_registry);
+	/* a channel that was opened meanwhile has the bell: EEXIST */
+	for (struct rcm_channel *ch = channels; ch; ch = ch->next)
+		epoll_ctl(ch->epoll, EPOLL_CTL_ADD, rcm_port_bell(), &e);
+	pthread_mutex_unlock(&rcm_registry);
 }

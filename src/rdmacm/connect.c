@@ -89,33 +89,6 @@ static int msg_send(const struct rcm_id *id, struct msg *m)
 	return -errno;
 }
 
-static int conn_watch(struct rcm_id *id)
-{
-	int err = rcm_watch(id, id->conn.n);
-
-	id->watched = !err;
-	return err;
-}
-
-static void conn_unwatch(struct rcm_id *id)
-{
-	if (id->watched)
-		rcm_unwatch(id, id->conn.n);
-	id->watched = false;
-}
-
-void rcm_hang_up(struct rcm_id *id)
-{
-	if (id->conn.n >= 0 && shca_fd_ours(&id->conn)) {
-		conn_unwatch(id);
-		/* the child of a fork may have the socket, too */
-		shutdown(id->conn.n, SHUT_RDWR);
-		close(id->conn.n);
-	}
-	id->conn.n = -1;
-	id->watched = false;
-}
-
 /* ---- the active side -------------------------------------------------------------------------------------------- */
 
 int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c)
@@ -213,7 +186,7 @@ int rcm_connect(struct rcm_channel *ch, const struct rdma_ucm_connect *c)
 		id->conn = shca_fd_note(fd);
 		err = msg_send(id, &m);
 		if (!err)
-			err = conn_watch(id);
+			err = rcm_conn_watch(id);
 		if (err == -EPIPE || err == -ECONNRESET) {
 			/* the listener has gone since */
 			rcm_hang_up(id);
@@ -267,7 +240,7 @@ static int accept_passive(struct rcm_id *id, const struct rdma_ucm_accept *c)
 		rcm_hang_up(id);
 		return 0;
 	}
-	err = conn_watch(id);
+	err = rcm_conn_watch(id);
 	if (err)
 		return -shca_refuse(-err, "rdma_accept");
 	id->state = RCM_REP_SENT;
@@ -447,7 +420,7 @@ static void got_req(struct rcm_id *id, const struct msg *m)
 	id->on_device = true;
 	id->state = RCM_REQ_RECEIVED;
 	/* a peer that gives up before the program answers is no event: ACCEPT fails */
-	conn_unwatch(id);
+	rcm_conn_unwatch(id);
 	ev->arrived = id;
 	ev->resp.id = id->handle;
 	if (!is_ud(id))
@@ -519,7 +492,7 @@ static struct rcm_id *accept_one(struct rcm_id *listener)
 {
 	static _Atomic bool told;
 	struct rcm_channel *ch = atomic_load(&listener->channel);
-	int fd = rcm_fd_high(fd_raise(accept4(listener->name.n, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)));
+	int fd = fd_raise_over_select(fd_raise(accept4(listener->name.n, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)));
 	struct rcm_id *id = fd >= 0 && rcm_same_user(fd) ? rcm_id_new(ch, 0, listener->ps, listener->qp_type) : NULL;
 
 	if (!id) {
@@ -535,7 +508,7 @@ static struct rcm_id *accept_one(struct rcm_id *listener)
 	id->conn = shca_fd_note(fd);
 	id->listener = listener;
 	id->state = RCM_ARRIVING;
-	if (!conn_watch(id))
+	if (!rcm_conn_watch(id))
 		return id;
 	rcm_id_destroy(id);
 	errno = EAGAIN;

@@ -3,13 +3,13 @@
  * The device under the ids, and the events of its port.
  *
  * RDMA CM holds a context of its own, which makes the process a member of the fabric from the first bound id on, until the
- * last channel is closed. Port events (fabric/port.c) ring a bell that every channel watches.
+ * last channel is closed. Port events (fabric/port.c) ring the process's bell.
  */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/fnv.h"
 #include "rdmacm/internal.h"
 
@@ -62,7 +62,7 @@ static int device_open(void)
 	struct shca_member *m = shca_context_of(context)->m;
 	hash_fabric(m->hdr->name);
 	port_seen = atomic_load(&m->hdr->ports.events);
-	bell = shca_fd_note(rcm_fd_high(shca_bell_open(m, m->proc->cm_addr)));
+	bell = shca_fd_note(fd_raise_over_select(shca_bell_open(m, m->proc->cm_addr)));
 	if (bell.n < 0) {
 		err = bell.n;
 		shca_close_device(context);
@@ -71,19 +71,17 @@ static int device_open(void)
 	return err;
 }
 
-int rcm_device_open(void)
+int rcm_device_open(bool *opened)
 {
 	int err = 0;
-	bool opened = false;
 
+	*opened = false;
 	pthread_mutex_lock(&device_lock);
 	if (!context) {
 		err = device_open();
-		opened = !err;
+		*opened = !err;
 	}
 	pthread_mutex_unlock(&device_lock);
-	if (opened)
-		rcm_watch_port();
 	return err;
 }
 
@@ -108,35 +106,16 @@ bool rcm_device_broken(void)
 	return broken;
 }
 
-/* ---- events of the port ----------------------------------------------------------------------------------------- */
-
-static void id_port_event(struct rcm_id *id, enum ibv_event_type type)
+void rcm_port_bell_drain(void)
 {
-	switch (type) {
-	case IBV_EVENT_DEVICE_FATAL:
-		if (id->on_device && !id->removed) {
-			id->removed = true;
-			rcm_report(id, RCM_DEVICE_REMOVAL, 0);
-		}
-		break;
-	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_LID_CHANGE:
-		if (id->on_device && id->state != RCM_CLOSED)
-			rcm_report(id, RCM_ADDR_CHANGE, 0);
-		break;
-	/* the subnet administrator has lost the membership, as the kernel takes it */
-	case IBV_EVENT_PORT_ERR:
-	case IBV_EVENT_SM_CHANGE:
-	case IBV_EVENT_CLIENT_REREGISTER:
-		rcm_groups_lost(id);
-		break;
-	default:
-		break;
-	}
+	char ring[64];
+
+	if (rcm_port_bell() >= 0)
+		while (recv(bell.n, ring, sizeof(ring), MSG_DONTWAIT) >= 0)
+			;
 }
 
-/* Takes the next event of a port, or of the device: port 0. Returns false: there is none. */
-static bool port_event_take(enum ibv_event_type *type, uint32_t *port)
+bool rcm_port_event_take(enum ibv_event_type *type, uint32_t *port)
 {
 	bool any = false;
 
@@ -154,26 +133,4 @@ static bool port_event_take(enum ibv_event_type *type, uint32_t *port)
 	}
 	pthread_mutex_unlock(&device_lock);
 	return any;
-}
-
-void rcm_port_events(void)
-{
-	enum ibv_event_type type;
-	uint32_t port;
-	char ring[64];
-
-	pthread_mutex_lock(&rcm_registry);
-	/* before the look: a ring that comes behind it is another event's */
-	if (rcm_port_bell() >= 0)
-		while (recv(bell.n, ring, sizeof(ring), MSG_DONTWAIT) >= 0)
-			;
-	while (port_event_take(&type, &port))
-		for (struct rcm_channel *ch = rcm_channels(); ch; ch = ch->next) {
-			pthread_mutex_lock(&ch->lock);
-			for (struct rcm_id *id = ch->ids; id; id = id->next)
-				if (!port || port == rcm_id_port(id))
-					id_port_event(id, type);
-			pthread_mutex_unlock(&ch->lock);
-		}
-	pthread_mutex_unlock(&rcm_registry);
 }

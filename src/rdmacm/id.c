@@ -1,75 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ids: handles, life, addresses, options. The states' order is the kernel's (drivers/infiniband/core/cma.c). */
+/* Ids: life, connection's socket, migration, options. The states' order is the kernel's (drivers/infiniband/core/cma.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "rdmacm/internal.h"
 
-/* ---- handles: of ids and of multicast groups -------------------------------------------------------------------- */
-
-#define LEVEL 1024u
-struct handle {
-	_Atomic uintptr_t id;		/* struct rcm_id | enum rcm_kind; 0: free */
-	uint32_t next_free;		/* handle + 1 */
-};
-static struct handle *_Atomic handles[LEVEL];	/* segments of LEVEL, made when needed */
-static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t handles_made, handle_free;	/* guarded by handles_lock */
-static struct rcm_id *ids_free;			/* likewise */
-
-int rcm_handle_new(struct rcm_id *id, enum rcm_kind kind, uint32_t *handle)
-{
-	int err = 0;
-
-	pthread_mutex_lock(&handles_lock);
-	if (handle_free) {
-		*handle = handle_free - 1;
-	} else if (handles_made == LEVEL * LEVEL) {
-		err = -EMFILE;		/* said: the caller */
-	} else {
-		*handle = handles_made;
-		struct handle *_Atomic *seg = &handles[*handle / LEVEL];
-		if (!atomic_load(seg))
-			atomic_store(seg, calloc(LEVEL, sizeof(struct handle)));
-		err = atomic_load(seg) ? 0 : -ENOMEM;
-		handles_made += !err;
-	}
-	if (!err) {
-		struct handle *h = &atomic_load(&handles[*handle / LEVEL])[*handle % LEVEL];
-		if (handle_free)
-			handle_free = h->next_free;
-		atomic_store(&h->id, (uintptr_t)id | kind);
-	}
-	pthread_mutex_unlock(&handles_lock);
-	return err;
-}
-
-static struct handle *handle_at(uint32_t handle)
-{
-	struct handle *seg = handle < LEVEL * LEVEL ? atomic_load(&handles[handle / LEVEL]) : NULL;
-
-	return seg ? &seg[handle % LEVEL] : NULL;
-}
-
-struct rcm_id *rcm_handle_get(uint32_t handle, enum rcm_kind kind)
-{
-	struct handle *h = handle_at(handle);
-	uintptr_t id = h ? atomic_load(&h->id) : 0;
-
-	return (id & 1) == (uintptr_t)kind ? (struct rcm_id *)(id - kind) : NULL;
-}
-
-void rcm_handle_free(uint32_t handle)
-{
-	struct handle *h = handle_at(handle);
-
-	pthread_mutex_lock(&handles_lock);
-	atomic_store(&h->id, 0);
-	h->next_free = handle_free;
-	handle_free = handle + 1;
-	pthread_mutex_unlock(&handles_lock);
-}
+static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rcm_id *ids_free;			/* guarded by ids_lock */
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
@@ -80,6 +18,7 @@ static void id_link(struct rcm_channel *ch, struct rcm_id *id)
 	if (ch->ids)
 		ch->ids->prev = &id->next;
 	ch->ids = id;
+	ch->id_destroy = rcm_id_destroy;
 	atomic_store(&id->channel, ch);
 }
 
@@ -90,19 +29,13 @@ static void id_unlink(struct rcm_id *id)
 		id->next->prev = id->prev;
 }
 
-void rcm_id_relink(struct rcm_id *id, struct rcm_channel *to)
-{
-	id_unlink(id);
-	id_link(to, id);
-}
-
 struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uint8_t qp_type)
 {
-	pthread_mutex_lock(&handles_lock);
+	pthread_mutex_lock(&ids_lock);
 	struct rcm_id *id = ids_free;
 	if (id)
 		ids_free = id->next;
-	pthread_mutex_unlock(&handles_lock);
+	pthread_mutex_unlock(&ids_lock);
 	if (!id && !(id = calloc(1, sizeof(*id)))) {
 		errno = shca_no_memory("rdma_create_id");
 		return NULL;
@@ -114,11 +47,11 @@ struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uin
 		id_link(ch, id);
 		return id;
 	}
-	pthread_mutex_lock(&handles_lock);
+	pthread_mutex_lock(&ids_lock);
 	id->next = ids_free;
 	ids_free = id;
-	pthread_mutex_unlock(&handles_lock);
-	errno = shca_refuse(-err, "rdma_create_id: no memory, or more than %u ids", LEVEL * LEVEL);
+	pthread_mutex_unlock(&ids_lock);
+	errno = shca_refuse(-err, "rdma_create_id: no memory, or more than %u ids", RCM_HANDLES);
 	return NULL;
 }
 
@@ -131,6 +64,64 @@ struct rcm_id *rcm_id_find(struct rcm_channel *ch, uint32_t handle)
 	errno = id ? EINVAL : ENOENT;
 	shca_refuse(errno, "RDMA CM: no id %u on this event channel", handle);
 	return NULL;
+}
+
+/* ---- the connection's socket ------------------------------------------------------------------------------------ */
+
+int rcm_conn_watch(struct rcm_id *id)
+{
+	int err = rcm_watch(id, id->conn.n);
+
+	id->watched = !err;
+	return err;
+}
+
+void rcm_conn_unwatch(struct rcm_id *id)
+{
+	if (id->watched)
+		rcm_unwatch(id, id->conn.n);
+	id->watched = false;
+}
+
+void rcm_hang_up(struct rcm_id *id)
+{
+	if (id->conn.n >= 0 && shca_fd_ours(&id->conn)) {
+		rcm_conn_unwatch(id);
+		/* the child of a fork may have the socket, too */
+		shutdown(id->conn.n, SHUT_RDWR);
+		close(id->conn.n);
+	}
+	id->conn.n = -1;
+	id->watched = false;
+}
+
+/* ---- the end of an id ------------------------------------------------------------------------------------------- */
+
+void rcm_events_drop(struct rcm_channel *ch, const struct rcm_id *id, const struct rcm_group *group)
+{
+	for (struct rcm_event **at = &ch->events; *at && id->events_queued;) {
+		if ((*at)->id != id || (group && (*at)->group != group)) {
+			at = &(*at)->next;
+			continue;
+		}
+		struct rcm_event *ev = rcm_event_unlink(ch, at);
+		if (ev->arrived) {
+			rcm_id_destroy(ev->arrived);
+			at = &ch->events;	/* may have dropped events of its own */
+		}
+		free(ev);
+	}
+}
+
+/* Frees the groups that the id has joined. */
+static void groups_free(struct rcm_id *id)
+{
+	for (struct rcm_group *g; (g = id->groups) != NULL;) {
+		id->groups = g->next;
+		rcm_events_drop(atomic_load(&id->channel), id, g);
+		rcm_handle_free(g->handle);
+		free(g);
+	}
 }
 
 void rcm_id_destroy(struct rcm_id *id)
@@ -152,15 +143,15 @@ void rcm_id_destroy(struct rcm_id *id)
 	shca_fd_close(&id->name);
 	id->name.n = -1;
 	rcm_timer_clear(id);
-	rcm_groups_free(id);
+	groups_free(id);
 	rcm_events_drop(ch, id, NULL);
 	rcm_handle_free(id->handle);
 	id_unlink(id);
 	atomic_store(&id->channel, NULL);
-	pthread_mutex_lock(&handles_lock);
+	pthread_mutex_lock(&ids_lock);
 	id->next = ids_free;
 	ids_free = id;
-	pthread_mutex_unlock(&handles_lock);
+	pthread_mutex_unlock(&ids_lock);
 }
 
 int rcm_create_id(struct rcm_channel *ch, const struct rdma_ucm_create_id *c, struct rdma_ucm_create_id_resp *out)
@@ -202,6 +193,30 @@ int rcm_destroy_id(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, 
 	return 0;
 }
 
+/* ---- migration -------------------------------------------------------------------------------------------------- */
+
+/* Moves an id to another channel's list. Both locks are held. */
+static void id_relink(struct rcm_id *id, struct rcm_channel *to)
+{
+	id_unlink(id);
+	id_link(to, id);
+}
+
+/* Moves the queued events of an id to another channel, with the new ids of CONNECT_REQUESTs. Both locks are held. */
+static void events_move(struct rcm_channel *from, struct rcm_channel *to, const struct rcm_id *id)
+{
+	for (struct rcm_event **at = &from->events; *at && id->events_queued;) {
+		if ((*at)->id != id) {
+			at = &(*at)->next;
+			continue;
+		}
+		struct rcm_event *ev = rcm_event_unlink(from, at);
+		if (ev->arrived)
+			id_relink(ev->arrived, to);
+		rcm_push(to, ev);
+	}
+}
+
 /* Moves a watched descriptor of the id to another epoll descriptor. Returns 0 or -errno: the descriptor is not watched. */
 static int id_rewatch(struct rcm_id *id, struct rcm_channel *to, int fd)
 {
@@ -230,10 +245,10 @@ static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_chann
 	for (struct rcm_id *i = from->ids, *next; i; i = next) {
 		next = i->next;
 		if (i->listener == id && i->state == RCM_ARRIVING && !id_rewatch(i, to, i->conn.n))
-			rcm_id_relink(i, to);
+			id_relink(i, to);
 	}
-	rcm_events_move(from, to, id);
-	rcm_id_relink(id, to);
+	events_move(from, to, id);
+	id_relink(id, to);
 	if (timer != RCM_NO_TIMER)
 		rcm_timer_set(id, timer);
 	return 0;
@@ -261,174 +276,6 @@ int rcm_migrate_id(int fd, const struct rdma_ucm_migrate_id *c, struct rdma_ucm_
 		rcm_channel_unlock(from);
 	pthread_mutex_unlock(&rcm_registry);
 	return err;
-}
-
-/* ---- addresses -------------------------------------------------------------------------------------------------- */
-
-/* Copies an address of a command. Returns 0 or -EINVAL. */
-static int address_get(struct sockaddr_storage *to, const void *addr, size_t size)
-{
-	memset(to, 0, sizeof(*to));
-	memcpy(to, addr, size < sizeof(*to) ? size : sizeof(*to));
-	size_t needs = rcm_address_size(to);
-	if (needs && size >= needs)
-		return 0;
-	return -shca_refuse(EINVAL, "RDMA CM: an address of family %d and %zu bytes", to->ss_family, size);
-}
-
-/* The software HCA has no way to other hosts. */
-static int address_refuse(const char *call, int err)
-{
-	return -shca_refuse(err, "%s: the address is neither loopback nor one of this host's; the software HCA reaches no "
-			    "other host, and there is no real RDMA device", call);
-}
-
-/* Takes a port. The address is in id->src. */
-static int port_take(struct rcm_id *id)
-{
-	bool chosen = rcm_port(&id->src) != 0;
-
-	/* of several ids with RDMA_OPTION_ID_REUSEADDR one may listen, and takes the name then */
-	if (chosen && id->reuse_address)
-		return 0;
-	for (int tries = 0; tries < 1000; tries++) {
-		if (!chosen)
-			rcm_set_port(&id->src, rcm_free_port());
-		int fd = rcm_name_take(id);
-		if (fd >= 0) {
-			id->name = shca_fd_note(fd);
-			return 0;
-		}
-		if (chosen || fd != -EADDRINUSE)
-			return -shca_refuse(-fd, "rdma_bind_addr: port %u", rcm_port(&id->src));
-	}
-	return -shca_refuse(EADDRINUSE, "rdma_bind_addr: no port is free");
-}
-
-int rcm_bind_any(struct rcm_id *id, int family)
-{
-	memset(&id->src, 0, sizeof(id->src));
-	id->src.ss_family = (sa_family_t)family;
-	int err = port_take(id);
-	if (!err)
-		id->state = RCM_BOUND;
-	return err;
-}
-
-int rcm_bind(struct rcm_channel *ch, uint32_t handle, const void *addr, size_t size)
-{
-	struct rcm_id *id = rcm_id_find(ch, handle);
-	struct sockaddr_storage a;
-	int err = id ? address_get(&a, addr, size) : -errno;
-
-	if (err)
-		return err;
-	if (id->state != RCM_IDLE)
-		return -shca_refuse(EINVAL, "rdma_bind_addr: the id has an address");
-	enum rcm_owner owner = rcm_is_any(&a) ? RCM_OURS : rcm_owner(&a);
-	if (owner == RCM_KERNELS)
-		return rcm_kernel_adopt(id, "rdma_bind_addr");
-	if (owner != RCM_OURS)
-		return address_refuse("rdma_bind_addr", ENODEV);
-	id->src = a;
-	if (a.ss_family == AF_INET6 && !id->af_chosen)
-		id->af_only = rcm_v6_only();
-	/* librdmacm asks by such a bind, once, whether AF_IB is known */
-	err = a.ss_family == AF_IB && !rcm_port(&a) ? 0 : port_take(id);
-	if (err)
-		return err;
-	id->on_device = !rcm_is_any(&a);
-	if (id->on_device)
-		id->local.port = (uint8_t)rcm_port_for(&a);
-	id->state = RCM_BOUND;
-	return 0;
-}
-
-/* The source for a destination, where the program has given none. */
-static void source_for(struct rcm_id *id)
-{
-	uint16_t port = id->src.ss_family ? rcm_port(&id->src) : 0;
-
-	if (!id->src.ss_family || rcm_is_any(&id->src)) {
-		id->src = id->dst;
-		/* the kernel's source for every address of the loopback network */
-		if (id->dst.ss_family == AF_INET && rcm_is_loopback(&id->dst))
-			((struct sockaddr_in *)&id->src)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		rcm_set_port(&id->src, port);
-	}
-	/* no one connects to this port, so no name is needed */
-	if (!rcm_port(&id->src))
-		rcm_set_port(&id->src, rcm_free_port());
-}
-
-/* A destination of all zeroes is the loopback address, as for the kernel. */
-static void destination_any(struct sockaddr_storage *dst)
-{
-	if (!rcm_is_any(dst))
-		return;
-	if (dst->ss_family == AF_INET)
-		((struct sockaddr_in *)dst)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	else if (dst->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)dst)->sin6_addr = in6addr_loopback;
-	else
-		shca_port_gid(shca_port_now(1).gid_prefix, 1, ((struct rcm_sockaddr_ib *)dst)->gid);
-}
-
-int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, size_t src_size, const void *dst, size_t dst_size)
-{
-	struct rcm_id *id = rcm_id_find(ch, handle);
-	struct sockaddr_storage from = {.ss_family = AF_UNSPEC}, to;
-	int err = id ? address_get(&to, dst, dst_size) : -errno;
-
-	if (!err && src_size)
-		err = address_get(&from, src, src_size);
-	if (err)
-		return err;
-	if (id->state != RCM_IDLE && id->state != RCM_BOUND)
-		return -shca_refuse(EINVAL, "rdma_resolve_addr: the id has a destination, or listens");
-	enum rcm_owner source = id->state == RCM_BOUND ? RCM_OURS : !src_size || rcm_is_any(&from) ? RCM_OURS : rcm_owner(&from);
-	enum rcm_owner destination = rcm_is_any(&to) ? RCM_OURS : rcm_owner(&to);
-	if (source == RCM_KERNELS || (destination == RCM_KERNELS && !id->on_device && (!src_size || rcm_is_any(&from))))
-		return rcm_kernel_adopt(id, "rdma_resolve_addr");
-	if (id->state == RCM_IDLE && src_size) {
-		err = source == RCM_OURS ? 0 : address_refuse("rdma_resolve_addr", ENODEV);
-		id->src = from;
-		if (!err && rcm_port(&from))
-			err = port_take(id);
-		if (err)
-			return err;
-	}
-	destination_any(&to);
-	id->dst = to;
-	id->state = RCM_ADDR;
-	if (destination != RCM_OURS || rcm_device_broken()) {
-		id->state = RCM_BOUND;
-		return rcm_report(id, RCM_ADDR_ERROR, destination == RCM_KERNELS ?
-				  -shca_refuse(ENODEV,
-					       "rdma_resolve_addr: from an address of the software HCA to a real device's, or to "
-					       "another host") :
-				  address_refuse("rdma_resolve_addr", ENODEV));
-	}
-	source_for(id);
-	if (!id->on_device)
-		id->local.port = (uint8_t)rcm_port_for(&id->src);
-	id->on_device = true;
-	return rcm_report(id, RCM_ADDR_RESOLVED, 0);
-}
-
-int rcm_resolve_route(struct rcm_channel *ch, const struct rdma_ucm_resolve_route *c)
-{
-	struct rcm_id *id = rcm_id_find(ch, c->id);
-
-	if (!id)
-		return -errno;
-	if (id->state != RCM_ADDR)
-		return -shca_refuse(EINVAL, "rdma_resolve_route: the address has not been resolved");
-	/* no subnet administrator answers over a port that is down */
-	if (shca_port_now(rcm_id_port(id)).down)
-		return rcm_report(id, RCM_ROUTE_ERROR, -ETIMEDOUT);
-	id->state = RCM_ROUTE;
-	return rcm_report(id, RCM_ROUTE_RESOLVED, 0);
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */

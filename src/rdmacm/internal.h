@@ -2,15 +2,25 @@
 /*
  * The parts of RDMA CM: channels, ids, names of ports, messages.
  *
- *     channel.c    event channels: descriptors, event queues, GET_EVENT, timers
- *     id.c         ids: create, destroy, migrate, bind, resolve, query, options
- *     connect.c    listen, connect, accept, reject, disconnect; messages of peers; deaths
- *     multicast.c  join, leave
- *     attr.c       attributes of queue pairs, path records
- *     address.c    which addresses are the software HCA's; names of ports
- *     device.c     the verbs device under the ids; events of its port
- *     kernel.c     ids of real devices, whose commands go to the kernel
- *     command.c    the table of commands
+ *     device.c      the verbs device under the ids; events of its port
+ *     handle.c      handles of ids and of multicast groups
+ *     address.c     which addresses are the software HCA's; ports, service ids
+ *     port_name.c   names of ports: sockets of listeners and connections
+ *     channel.c     event channels: descriptors, sources of events
+ *     event.c       a channel's queue of events
+ *     timer.c       timers of ids
+ *     kernel.c      ids of real devices, whose commands go to the kernel
+ *     id.c          ids: create, destroy, migrate, options
+ *     attr.c        attributes of queue pairs, path records
+ *     resolve.c     bind; resolution of addresses and routes
+ *     connect.c     listen, connect, accept, reject, disconnect; messages of peers; deaths
+ *     multicast.c   join, leave
+ *     port_event.c  events of the port, as events of ids
+ *     get_event.c   GET_EVENT
+ *     command.c     the table of commands
+ *
+ * The list is in order, lowest first: a file calls those above it in the list only (tests/unit/layers.sh). A lower file reaches
+ * a higher one by a function pointer: rcm_channel.id_destroy, the argument of rcm_timers_run.
  *
  * A connection is a SOCK_SEQPACKET socket between the two ids; a listener is a listening socket whose abstract name has the
  * fabric, the service id and the address. So the kernel decides which id has a port, counts the backlog, and closes the
@@ -24,9 +34,10 @@
  * an event, by the thread that asks for an event.
  *
  * Locks: rcm_registry (channels come and go, an id migrates, a port event is delivered, fork) before a channel's lock; only a
- * holder of rcm_registry may hold two channels' locks. handles_lock (id.c) and the device's lock are last. A channel's lock
- * guards the channel and its ids; no thread sleeps under any lock. Channels and ids are never freed, only used again: a stale
- * pointer leads to a channel or an id, and the check of id->channel under the channel's lock tells whether it is the right one.
+ * holder of rcm_registry may hold two channels' locks. handles_lock (handle.c), ids_lock (id.c) and the device's lock are last,
+ * and no thread holds two of them. A channel's lock guards the channel and its ids; no thread sleeps under any lock. Channels
+ * and ids are never freed, only used again: a stale pointer leads to a channel or an id, and the check of id->channel under the
+ * channel's lock tells whether it is the right one.
  */
 #ifndef RDMACM_INTERNAL_H
 #define RDMACM_INTERNAL_H
@@ -169,136 +180,43 @@ struct rcm_channel {
 	int timer_fd;			/* -1: none so far */
 	struct shca_fd kernel;		/* the kernel's file; n -1: no id is a real device's */
 	struct rcm_id *timers[RCM_TIMERS], **timers_last[RCM_TIMERS];
+	void (*id_destroy)(struct rcm_id *id);	/* destroys one of `ids`, with its events; set by id.c with the first id */
 };
 
-/* ---- channel.c -------------------------------------------------------------------------------------------------- */
+/* ---- device.c --------------------------------------------------------------------------------------------------- */
 
-extern pthread_mutex_t rcm_registry;
-/* Every open channel. Must hold rcm_registry. */
-struct rcm_channel *rcm_channels(void);
-/* Returns the channel of a descriptor, locked; NULL with errno EBADF: none, or the program has closed the descriptor behind
- * the library's back. */
-struct rcm_channel *rcm_channel_lock(int fd);
-void rcm_channel_unlock(struct rcm_channel *ch);
-/* Notes whether this thread is inside; returns whether it was. */
-bool rcm_enter(bool in);
-bool rcm_same_channel(int fd, const struct rcm_channel *ch);
-/* Adds the bell of port events to every channel. Must hold no lock. */
-void rcm_watch_port(void);
-/* All functions from here on need the lock of the channel, or of the id's channel. */
-/* Returns a zeroed event, or NULL with errno. rcm_push queues the event for `id` and fills in id and uid. */
-struct rcm_event *rcm_event_new(struct rcm_id *id, enum rcm_event_type type, int status);
-void rcm_push(struct rcm_channel *ch, struct rcm_event *ev);
-/* rcm_event_new and rcm_push of an event without parameters. An event for an id that the program does not know yet (uid 0) is
- * dropped. Returns 0 or -ENOMEM. */
-int rcm_report(struct rcm_id *id, enum rcm_event_type type, int status);
-/* Removes the queued events of an id, or of one group; a new id in a CONNECT_REQUEST is destroyed. */
-void rcm_events_drop(struct rcm_channel *ch, const struct rcm_id *id, const struct rcm_group *group);
-/* Moves the queued events of an id to another channel, with the new ids of CONNECT_REQUESTs. Both locks are held. */
-void rcm_events_move(struct rcm_channel *from, struct rcm_channel *to, const struct rcm_id *id);
-/* Watches a socket of the id for reading. Returns 0 or -errno. */
-int rcm_watch(struct rcm_id *id, int fd);
-/* Ends that. The program may have closed the descriptor. */
-void rcm_unwatch(struct rcm_id *id, int fd);
-void rcm_timer_set(struct rcm_id *id, enum rcm_timer kind);
-void rcm_timer_clear(struct rcm_id *id);
-int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out);
+/* Opens the software device once for the process: joins the fabric. Returns 0 or -errno. *opened: this call has opened it, and
+ * the caller must call rcm_watch_port. Must hold no lock. */
+int rcm_device_open(bool *opened);
+/* The last channel is gone: closes the device. */
+void rcm_device_close(void);
+/* Hash of the fabric's name; "" before rcm_device_open. */
+const char *rcm_fabric(void);
+/* Bell of port events, for epoll; -1: the device is not open. */
+int rcm_port_bell(void);
+bool rcm_device_broken(void);
+/* Takes the rings that have come so far. Must hold rcm_registry. */
+void rcm_port_bell_drain(void);
+/* Takes the next event of a port, or of the device: port 0. Returns false: there is none. */
+bool rcm_port_event_take(enum ibv_event_type *type, uint32_t *port);
 
-/* ---- id.c ------------------------------------------------------------------------------------------------------- */
+/* ---- handle.c --------------------------------------------------------------------------------------------------- */
 
-/* Returns an id of the channel, or NULL with errno. */
-struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uint8_t qp_type);
-/* Moves an id to another channel's list. Both locks are held. */
-void rcm_id_relink(struct rcm_id *id, struct rcm_channel *to);
-/* Returns the id with this handle; NULL with errno ENOENT: none; EINVAL: of another channel. */
-struct rcm_id *rcm_id_find(struct rcm_channel *ch, uint32_t handle);
-/* Closes the connection, drops events, frees the handle. */
-void rcm_id_destroy(struct rcm_id *id);
-/* Handles of ids and of multicast groups. A group's handle leads to the id that has joined. */
+/* A group's handle leads to the id that has joined. */
 enum rcm_kind { RCM_ID, RCM_GROUP };
+#define RCM_HANDLES (1024u * 1024)	/* the most ids and groups */
 /* Returns 0 or -errno. Any lock may be held. */
 int rcm_handle_new(struct rcm_id *id, enum rcm_kind kind, uint32_t *handle);
 /* Returns the id, or NULL. The caller must check id->channel. */
 struct rcm_id *rcm_handle_get(uint32_t handle, enum rcm_kind kind);
 void rcm_handle_free(uint32_t handle);
-/* Commands: each returns 0 or -errno, and stores the answer in out. */
-int rcm_create_id(struct rcm_channel *ch, const struct rdma_ucm_create_id *c, struct rdma_ucm_create_id_resp *out);
-int rcm_destroy_id(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, struct rdma_ucm_destroy_id_resp *out);
-int rcm_migrate_id(int fd, const struct rdma_ucm_migrate_id *c, struct rdma_ucm_migrate_resp *out);
-int rcm_bind(struct rcm_channel *ch, uint32_t handle, const void *addr, size_t size);
-/* src_size 0: no source. */
-int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, size_t src_size, const void *dst, size_t dst_size);
-int rcm_resolve_route(struct rcm_channel *ch, const struct rdma_ucm_resolve_route *c);
-int rcm_set_option(struct rcm_channel *ch, const struct rdma_ucm_set_option *c);
-/* Binds an idle id to any address and a free port. */
-int rcm_bind_any(struct rcm_id *id, int family);
-
-/* ---- kernel.c --------------------------------------------------------------------------------------------------- */
-
-/* The epoll events of a channel that name no id. */
-enum rcm_source { RCM_SOURCE_QUEUE, RCM_SOURCE_TIMER, RCM_SOURCE_PORT, RCM_SOURCE_KERNEL, RCM_SOURCES };
-/* Result of rcm_bind and rcm_resolve_addr: the id belongs to the kernel, which must execute the command, too. */
-#define RCM_TO_KERNEL 1
-/* Makes the id the kernel's. Returns RCM_TO_KERNEL or -errno. `call` names the function in the reason. */
-int rcm_kernel_adopt(struct rcm_id *id, const char *call);
-/* Lets the kernel listen, too, on the port of a listener to every address. Returns 0 or -errno. */
-int rcm_kernel_listen(struct rcm_id *id, uint32_t backlog);
-/* Destroys the companion. Returns the number of its events that were reported. */
-uint32_t rcm_kernel_destroy(struct rcm_id *id);
-/* Moves the companion to another channel. Both locks are held. Returns 0 or -errno. */
-int rcm_kernel_migrate(struct rcm_id *id, struct rcm_channel *to, uint32_t *events_reported);
-/* Executes a command of `in` bytes, whose id is at `id_at`, on the companion. Returns 0 or -errno. */
-int rcm_kernel_command(struct rcm_id *id, const struct rdma_ucm_cmd_hdr *hdr, void *body, size_t in, size_t id_at);
-/* Stores the kernel's next event. Returns 0, or -errno: -EAGAIN: there is none. */
-int rcm_kernel_event(struct rcm_channel *ch, void *to, size_t out);
-/* Must: no id of the channel is left. */
-void rcm_kernel_close(struct rcm_channel *ch);
-
-/* ---- connect.c -------------------------------------------------------------------------------------------------- */
-
-int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c);
-int rcm_connect(struct rcm_channel *ch, const struct rdma_ucm_connect *c);
-int rcm_accept(struct rcm_channel *ch, const struct rdma_ucm_accept *c);
-int rcm_reject(struct rcm_channel *ch, const struct rdma_ucm_reject *c);
-int rcm_disconnect(struct rcm_channel *ch, const struct rdma_ucm_disconnect *c);
-int rcm_notify(struct rcm_channel *ch, const struct rdma_ucm_notify *c);
-/* The id's socket is readable. Returns false: a connection waits, and no descriptor or memory is left for it. */
-bool rcm_readable(struct rcm_id *id);
-/* The id's timer has expired. */
-void rcm_expired(struct rcm_id *id, enum rcm_timer kind);
-/* Closes the connection's socket; the peer gets the end of the stream. */
-void rcm_hang_up(struct rcm_id *id);
-
-/* ---- multicast.c ------------------------------------------------------------------------------------------------ */
-
-int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *addr, size_t size, unsigned flags,
-	     struct rdma_ucm_create_id_resp *out);
-int rcm_leave(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, struct rdma_ucm_destroy_id_resp *out);
-/* Frees the groups without events. */
-void rcm_groups_free(struct rcm_id *id);
-/* The memberships are lost: MULTICAST_ERROR for each. */
-void rcm_groups_lost(struct rcm_id *id);
-
-/* ---- attr.c ----------------------------------------------------------------------------------------------------- */
-
-struct ib_uverbs_qp_attr;
-struct ib_uverbs_ah_attr;
-int rcm_init_qp_attr(struct rcm_channel *ch, const struct rdma_ucm_init_qp_attr *c, struct ib_uverbs_qp_attr *out);
-int rcm_query(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out);
-int rcm_query_route(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out);
-/* The address of the peer's port, and the id's own; of its own port if there is no peer. */
-void rcm_address_vector(const struct rcm_id *id, struct ib_uverbs_ah_attr *ah);
-
-/* The port that the id is bound to. */
-static inline uint32_t rcm_id_port(const struct rcm_id *id)
-{
-	return id->local.port ? id->local.port : 1;
-}
 
 /* ---- address.c -------------------------------------------------------------------------------------------------- */
 
 /* Returns the length of an address of this family; 0: not supported. */
 size_t rcm_address_size(const struct sockaddr_storage *a);
+/* Returns the address without port: the 4 bytes of IPv4, the 16 of IPv6 or of the GID. */
+const uint8_t *rcm_address_bytes(const struct sockaddr_storage *a);
 bool rcm_is_any(const struct sockaddr_storage *a);
 bool rcm_is_loopback(const struct sockaddr_storage *a);
 /* The port for an id with this local address: the one whose GID it is; else the first that is up, or port 1. */
@@ -317,6 +235,9 @@ void rcm_set_port(struct sockaddr_storage *a, uint16_t port);
 /* Returns a port for an id that binds or connects without a choice of its own. */
 uint16_t rcm_free_port(void);
 uint64_t rcm_service_id(const struct rcm_id *id, const struct sockaddr_storage *a);
+
+/* ---- port_name.c ------------------------------------------------------------------------------------------------ */
+
 /* Takes the name of the id's address and port. Returns a socket that is bound to it, or -errno: -EADDRINUSE. */
 int rcm_name_take(const struct rcm_id *id);
 /* Connects to the listener of an address. Returns a socket or -errno: -ECONNREFUSED: there is none; -EAGAIN: its backlog is
@@ -324,27 +245,141 @@ int rcm_name_take(const struct rcm_id *id);
 int rcm_name_connect(const struct rcm_id *id);
 /* Whether the other end of a socket is of this user. */
 bool rcm_same_user(int fd);
-/* Moves a descriptor of the library behind those that select(2) can name, where the limit allows that. */
-int rcm_fd_high(int fd);
 
-/* ---- device.c --------------------------------------------------------------------------------------------------- */
+/* ---- channel.c -------------------------------------------------------------------------------------------------- */
 
-/* Opens the software device once for the process: joins the fabric. Returns 0 or -errno. Must hold no lock. */
-int rcm_device_open(void);
-/* The last channel is gone: closes the device. */
-void rcm_device_close(void);
-/* Hash of the fabric's name; "" before rcm_device_open. */
-const char *rcm_fabric(void);
-/* Bell of port events, for epoll; -1: the device is not open. */
-int rcm_port_bell(void);
+extern pthread_mutex_t rcm_registry;
+/* Every open channel. Must hold rcm_registry. */
+struct rcm_channel *rcm_channels(void);
+/* Returns the channel of a descriptor, locked; NULL with errno EBADF: none, or the program has closed the descriptor behind
+ * the library's back. */
+struct rcm_channel *rcm_channel_lock(int fd);
+void rcm_channel_unlock(struct rcm_channel *ch);
+/* Notes whether this thread is inside; returns whether it was. */
+bool rcm_enter(bool in);
+bool rcm_same_channel(int fd, const struct rcm_channel *ch);
+/* Adds the bell of port events to every channel. Must: the device is open; no lock is held. */
+void rcm_watch_port(void);
+/* All functions from here on, of all files, need the lock of the channel, or of the id's channel, unless they say otherwise. */
+/* Makes the channel's descriptor readable or not. Returns false: `fd` is not the channel's epoll descriptor. */
+bool rcm_channel_signal(struct rcm_channel *ch, int fd, bool readable);
+/* Watches a socket of the id for reading. Returns 0 or -errno. */
+int rcm_watch(struct rcm_id *id, int fd);
+/* Ends that. The program may have closed the descriptor. */
+void rcm_unwatch(struct rcm_id *id, int fd);
+/* The epoll events of a channel that name no id. */
+enum rcm_source { RCM_SOURCE_QUEUE, RCM_SOURCE_TIMER, RCM_SOURCE_PORT, RCM_SOURCE_KERNEL, RCM_SOURCES };
+
+/* ---- event.c ---------------------------------------------------------------------------------------------------- */
+
+/* Returns an event for `id`, with its uid and handle, the rest zero; NULL with errno. rcm_push queues the event. */
+struct rcm_event *rcm_event_new(struct rcm_id *id, enum rcm_event_type type, int status);
+void rcm_push(struct rcm_channel *ch, struct rcm_event *ev);
+/* rcm_event_new and rcm_push of an event without parameters. An event for an id that the program does not know yet (uid 0) is
+ * dropped. Returns 0 or -ENOMEM. */
+int rcm_report(struct rcm_id *id, enum rcm_event_type type, int status);
+/* Takes *at, one of the channel's events, out of the queue, and returns it. */
+struct rcm_event *rcm_event_unlink(struct rcm_channel *ch, struct rcm_event **at);
+
+/* ---- timer.c ---------------------------------------------------------------------------------------------------- */
+
+void rcm_timer_set(struct rcm_id *id, enum rcm_timer kind);
+void rcm_timer_clear(struct rcm_id *id);
+/* The channel's timerfd is readable: calls `expired` for each id whose timer has expired, and is cleared. */
+void rcm_timers_run(struct rcm_channel *ch, void (*expired)(struct rcm_id *id, enum rcm_timer kind));
+
+/* ---- kernel.c --------------------------------------------------------------------------------------------------- */
+
+/* Result of rcm_bind and rcm_resolve_addr: the id belongs to the kernel, which must execute the command, too. */
+#define RCM_TO_KERNEL 1
+/* Makes the id the kernel's. Returns RCM_TO_KERNEL or -errno. `call` names the function in the reason. */
+int rcm_kernel_adopt(struct rcm_id *id, const char *call);
+/* Lets the kernel listen, too, on the port of a listener to every address. Returns 0 or -errno. */
+int rcm_kernel_listen(struct rcm_id *id, uint32_t backlog);
+/* Destroys the companion. Returns the number of its events that were reported. */
+uint32_t rcm_kernel_destroy(struct rcm_id *id);
+/* Moves the companion to another channel. Both locks are held. Returns 0 or -errno. */
+int rcm_kernel_migrate(struct rcm_id *id, struct rcm_channel *to, uint32_t *events_reported);
+/* Executes a command of `in` bytes, whose id is at `id_at`, on the companion. Returns 0 or -errno. */
+int rcm_kernel_command(struct rcm_id *id, const struct rdma_ucm_cmd_hdr *hdr, void *body, size_t in, size_t id_at);
+/* Gets the kernel's next event. Returns 0, or -errno: -EAGAIN: there is none. */
+int rcm_kernel_event(struct rcm_channel *ch, struct rdma_ucm_event_resp *resp);
+
+/* ---- id.c ------------------------------------------------------------------------------------------------------- */
+
+/* Returns an id of the channel, or NULL with errno. */
+struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uint8_t qp_type);
+/* Returns the id with this handle; NULL with errno ENOENT: none; EINVAL: of another channel. */
+struct rcm_id *rcm_id_find(struct rcm_channel *ch, uint32_t handle);
+/* Closes the connection, drops events, frees the handle. */
+void rcm_id_destroy(struct rcm_id *id);
+/* Watches the id's connection. Returns 0 or -errno. */
+int rcm_conn_watch(struct rcm_id *id);
+void rcm_conn_unwatch(struct rcm_id *id);
+/* Closes the connection's socket; the peer gets the end of the stream. */
+void rcm_hang_up(struct rcm_id *id);
+/* Removes the queued events of an id, or of one group; a new id in a CONNECT_REQUEST is destroyed. */
+void rcm_events_drop(struct rcm_channel *ch, const struct rcm_id *id, const struct rcm_group *group);
+/* Commands, here and in the files below: each returns 0 or -errno, and stores the answer in out. rcm_migrate_id and rcm_get_event
+ * take the locks themselves. */
+int rcm_create_id(struct rcm_channel *ch, const struct rdma_ucm_create_id *c, struct rdma_ucm_create_id_resp *out);
+int rcm_destroy_id(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, struct rdma_ucm_destroy_id_resp *out);
+int rcm_migrate_id(int fd, const struct rdma_ucm_migrate_id *c, struct rdma_ucm_migrate_resp *out);
+int rcm_set_option(struct rcm_channel *ch, const struct rdma_ucm_set_option *c);
+
+/* ---- attr.c ----------------------------------------------------------------------------------------------------- */
+
+struct ib_uverbs_qp_attr;
+struct ib_uverbs_ah_attr;
+int rcm_init_qp_attr(struct rcm_channel *ch, const struct rdma_ucm_init_qp_attr *c, struct ib_uverbs_qp_attr *out);
+int rcm_query(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out);
+int rcm_query_route(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out);
+/* The address of the peer's port, and the id's own; of its own port if there is no peer. */
+void rcm_address_vector(const struct rcm_id *id, struct ib_uverbs_ah_attr *ah);
+
+/* The port that the id is bound to. */
+static inline uint32_t rcm_id_port(const struct rcm_id *id)
+{
+	return id->local.port ? id->local.port : 1;
+}
+
+/* ---- resolve.c -------------------------------------------------------------------------------------------------- */
+
+int rcm_bind(struct rcm_channel *ch, uint32_t handle, const void *addr, size_t size);
+/* src_size 0: no source. */
+int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, size_t src_size, const void *dst, size_t dst_size);
+int rcm_resolve_route(struct rcm_channel *ch, const struct rdma_ucm_resolve_route *c);
+/* Binds an idle id to any address and a free port. */
+int rcm_bind_any(struct rcm_id *id, int family);
+
+/* ---- connect.c -------------------------------------------------------------------------------------------------- */
+
+int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c);
+int rcm_connect(struct rcm_channel *ch, const struct rdma_ucm_connect *c);
+int rcm_accept(struct rcm_channel *ch, const struct rdma_ucm_accept *c);
+int rcm_reject(struct rcm_channel *ch, const struct rdma_ucm_reject *c);
+int rcm_disconnect(struct rcm_channel *ch, const struct rdma_ucm_disconnect *c);
+int rcm_notify(struct rcm_channel *ch, const struct rdma_ucm_notify *c);
+/* The id's socket is readable. Returns false: a connection waits, and no descriptor or memory is left for it. */
+bool rcm_readable(struct rcm_id *id);
+/* The id's timer has expired. */
+void rcm_expired(struct rcm_id *id, enum rcm_timer kind);
+
+/* ---- multicast.c ------------------------------------------------------------------------------------------------ */
+
+int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *addr, size_t size, unsigned flags,
+	     struct rdma_ucm_create_id_resp *out);
+int rcm_leave(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, struct rdma_ucm_destroy_id_resp *out);
+/* The memberships are lost: MULTICAST_ERROR for each. */
+void rcm_groups_lost(struct rcm_id *id);
+
+/* ---- port_event.c ----------------------------------------------------------------------------------------------- */
+
 /* The bell has rung: reports port events to all ids. Must hold no channel's lock. */
 void rcm_port_events(void);
-bool rcm_device_broken(void);
 
-/* Private data that fills a message's field. */
-static inline bool rcm_private_fits(uint8_t n, unsigned field)
-{
-	return n <= field;
-}
+/* ---- get_event.c ------------------------------------------------------------------------------------------------ */
+
+int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out);
 
 #endif

@@ -48,7 +48,8 @@ static int channel_open(struct rcm_channel *ch)
 	if (ch->kernel.n >= 0)
 		return 0;
 	/* the system call: open() of this path is the software HCA's */
-	int fd = rcm_fd_high(fd_raise((int)syscall(SYS_openat, AT_FDCWD, KERNELS_FILE, O_RDWR | O_CLOEXEC | O_NONBLOCK)));
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, KERNELS_FILE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	fd = fd_raise_over_select(fd_raise(fd));
 	if (fd < 0)
 		return -errno;
 	if (epoll_ctl(ch->epoll, EPOLL_CTL_ADD, fd, &e)) {
@@ -58,11 +59,6 @@ static int channel_open(struct rcm_channel *ch)
 	}
 	ch->kernel = shca_fd_note(fd);
 	return 0;
-}
-
-void rcm_kernel_close(struct rcm_channel *ch)
-{
-	shca_fd_close(&ch->kernel);
 }
 
 static int option_set(const struct rcm_id *id, uint32_t name, const void *value, uint32_t size)
@@ -194,26 +190,9 @@ int rcm_kernel_command(struct rcm_id *id, const struct rdma_ucm_cmd_hdr *hdr, vo
 	return command(atomic_load(&id->channel), hdr->cmd, body, in, hdr->out);
 }
 
-int rcm_kernel_event(struct rcm_channel *ch, void *to, size_t out)
+int rcm_kernel_event(struct rcm_channel *ch, struct rdma_ucm_event_resp *resp)
 {
-	struct rdma_ucm_event_resp resp = {0};
-	struct rdma_ucm_get_event c = {.response = (uintptr_t)&resp};
-	int err = command(ch, RDMA_USER_CM_CMD_GET_EVENT, &c, sizeof(c), sizeof(resp));
-	struct rcm_id *id;
+	struct rdma_ucm_get_event c = {.response = (uintptr_t)resp};
 
-	if (err)
-		return err;
-	if (resp.event == RCM_CONNECT_REQUEST) {
-		for (id = ch->ids; id && (id->uid != resp.uid || !id->has_companion); id = id->next)
-			;
-		struct rcm_id *made = id ? rcm_id_new(ch, 0, id->ps, id->qp_type) : NULL;
-		if (!made)
-			return -ENOMEM;
-		made->state = RCM_KERNEL;
-		made->has_companion = true;
-		made->kernel_id = resp.id;
-		resp.id = made->handle;
-	}
-	memcpy(to, &resp, out < sizeof(resp) ? out : sizeof(resp));
-	return 0;
+	return command(ch, RDMA_USER_CM_CMD_GET_EVENT, &c, sizeof(c), sizeof(*resp));
 }

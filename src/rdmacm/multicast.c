@@ -133,16 +133,6 @@ int rcm_leave(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, struc
 	return 0;
 }
 
-void rcm_groups_free(struct rcm_id *id)
-{
-	for (struct rcm_group *g; (g = id->groups) != NULL;) {
-		id->groups = g->next;
-		rcm_events_drop(atomic_load(&id->channel), id, g);
-		rcm_handle_free(g->handle);
-		free(g);
-	}
-}
-
 void rcm_groups_lost(struct rcm_id *id)
 {
 	for (struct rcm_group *g = id->groups; g; g = g->next) {

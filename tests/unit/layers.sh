@@ -25,6 +25,8 @@ cat >"$dir/table" <<-'END'
 	order p2p error instance buffer comm/hosts comm/group comm/describe comm/ids fault/record match unexpected comm/comm request report \
 		wait deliver fault/revoke recv send fault/ft_send comm/leader_link comm/cid_messages comm/comm_cid fault/ft_recv fault/notify \
 		comm/construct dpm/handshake dpm/port buffered persistent grequest sendrecv message part_arrive part_send partitioned leaks arrive init
+	circles rdmacm 0
+	order rdmacm device handle address port_name channel event timer kernel id attr resolve connect multicast port_event get_event command
 	circles runtime 0
 	circles shca/engine 0
 	circles shca/fabric 0
@@ -41,7 +43,7 @@ sed -e :a -e '/\\$/N; s/\\\n//; ta' "$dir/table" >"$dir/rows"
 # The object of a source in the library that links its folder. Sources are those that are there: a file that has moved leaves its object behind.
 object_of()
 {
-	for o in .libs/libheddle_internal_la- .libs/libshca_core_la- libheddle_internal_la- heddlerun- .libs/ ""; do
+	for o in .libs/libheddle_internal_la- .libs/libshca_core_la- .libs/libshca_la- libheddle_internal_la- heddlerun- .libs/ ""; do
 		[ -f "src/${1%/*}/$o${1##*/}.o" ] && { echo "src/${1%/*}/$o${1##*/}.o"; return; }
 	done
 	echo "FAIL: no object of src/$1.c" >&2
