@@ -436,7 +436,7 @@ static struct ibv_mr *mlx5_create_key(struct ibv_pd *pd, uint32_t entries)
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 	if (!mr) {
 		mlx5dv_destroy_mkey(dv);
-		errno = exp_no_memory(pd->context);
+		errno = mlx5_no_memory();
 	}
 	return mr;
 }

@@ -91,6 +91,9 @@ struct exp_mlx5_context {
 												 * replaced it; else NULL */
 };
 
+/* ENOMEM: malloc has failed. As exp_no_memory: an mlx5's provider refuses by shca_refuse. */
+#define mlx5_no_memory() shca_refuse(ENOMEM, "%s: the process has no memory left", __func__)
+
 /* Guards all records. Held while requests are posted, so that requests are counted in the order in which they are posted. */
 extern pthread_mutex_t exp_mlx5_mutex;
 

@@ -241,7 +241,7 @@ struct exp_mlx5_cq *exp_mlx5_cq_of(struct ibv_cq *cq)
 	err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ);
 	r = err ? NULL : mlx5_record_enter(cq, cq->context, KIND_CQ);
 	if (!r) {
-		errno = shca_refuse(err ? err : exp_no_memory(cq->context), "the number of a completion queue, for a WAIT");
+		errno = shca_refuse(err ? err : mlx5_no_memory(), "the number of a completion queue, for a WAIT");
 		return NULL;
 	}
 	r->cq.number = numbers.cqn;
@@ -257,7 +257,7 @@ int exp_mlx5_enter_qp(const struct exp_mlx5_qp *qp)
 
 	if (!r) {
 		free(raw);
-		return exp_no_memory(qp->qp->context);
+		return mlx5_no_memory();
 	}
 	r->qp = *qp;
 	r->qp.raw = raw;
@@ -274,7 +274,7 @@ int exp_mlx5_enter_context(struct ibv_context *ctx, const struct exp_mlx5_contex
 		return 0;
 	r = mlx5_record_enter(ctx, ctx, KIND_CONTEXT);
 	if (!r)
-		return exp_no_memory(ctx);
+		return mlx5_no_memory();
 	r->context = *c;
 	link_in(r);
 	return 0;

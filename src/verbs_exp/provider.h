@@ -50,7 +50,7 @@ const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
 /* The provider for mlx5 over mlx5dv (mlx5.c), for contexts that shca_exp_provider does not know. */
 const struct ibv_exp_provider *exp_mlx5_provider(struct ibv_context *ctx);
 
-/* Returns the provider of a context; NULL: none (verbs_exp.c). */
+/* Returns the provider of a context; NULL: none (provider.c). */
 const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx);
 /* Reports a refusal through the context's provider, or the software HCA's if there is none. Returns err. */
 int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));

@@ -12,16 +12,6 @@
 #include "verbs_exp/provider.h"
 #include "verbs_exp/validate.h"
 
-const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx)
-{
-	const struct ibv_exp_provider *ops;
-
-	if (!ctx)
-		return NULL;
-	ops = shca_exp_provider(ctx);
-	return ops ? ops : exp_mlx5_provider(ctx);
-}
-
 /* Refuses a call with NULL for the object or for its attributes. Returns EINVAL. */
 static int missing(const char *call, struct ibv_context *context)
 {
