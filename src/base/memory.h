@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Where a process finds its cgroups, and where the controllers are mounted. */
 #define MEMORY_GROUP_SELF	"/proc/self/cgroup"
@@ -143,13 +144,23 @@ static inline struct memory_left memory_left(const char *self, const char *v1, c
 #define MEMORY_PIECE ((uint64_t)8 << 20)	/* of a reservation: a signal costs one piece, not all */
 #define MEMORY_PIECE_LEAST ((uint64_t)4096)
 
-/* Backs bytes of a file in memory with pages. Returns 0 or a negative errno. Must: the limit on the size of files allows it, else
- * the kernel sends SIGXFSZ. A signal of the program undoes the piece that fallocate is at; pieces get smaller, since a program
- * may have a timer that fires faster than the kernel clears a piece. */
+/* Returns the most bytes that a file of this process may have: RLIMIT_FSIZE (ulimit -f); INT64_MAX: no limit. */
+static inline uint64_t memory_file_limit(void)
+{
+	struct rlimit l;
+
+	return getrlimit(RLIMIT_FSIZE, &l) || l.rlim_cur > INT64_MAX ? INT64_MAX : l.rlim_cur;
+}
+
+/* Backs bytes of a file in memory with pages. Returns 0 or a negative errno; -EFBIG: beyond memory_file_limit, where fallocate
+ * would have the kernel send SIGXFSZ. A signal of the program undoes the piece that fallocate is at; pieces get smaller, since
+ * a program may have a timer that fires faster than the kernel clears a piece. */
 static inline int memory_reserve(int fd, uint64_t at, uint64_t bytes)
 {
-	uint64_t piece = MEMORY_PIECE;
+	uint64_t piece = MEMORY_PIECE, limit = memory_file_limit();
 
+	if (bytes > limit || at > limit - bytes)
+		return -EFBIG;
 	for (uint64_t done = 0, len; done < bytes;) {
 		len = bytes - done < piece ? bytes - done : piece;
 		if (!fallocate(fd, 0, (off_t)(at + done), (off_t)len)) {

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -189,14 +188,6 @@ static bool enough(struct shca_member *m, uint64_t bytes)
 static int back(struct shca_member *m, uint32_t first, uint32_t n)
 {
 	uint64_t at = (uint64_t)first * SHCA_CHUNK, bytes = (uint64_t)n * SHCA_CHUNK;
-	struct rlimit lim;
-	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < at + bytes) {
-		/* fallocate would send SIGXFSZ */
-		shca_error("the fabric \"%s\" must grow to %llu bytes, but the limit on the size of files is %llu: raise it "
-			   "(ulimit -f unlimited)",
-			   m->hdr->name, (unsigned long long)(at + bytes), (unsigned long long)lim.rlim_cur);
-		return -EFBIG;
-	}
 	if (!enough(m, bytes)) {
 		report_shortage(m, bytes, ENOMEM);
 		return -ENOMEM;
@@ -210,10 +201,14 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 	}
 	err = -memory_reserve(fd, at, bytes);
 	shca_file_put(m, fd);
-	if (err) {
+	if (err == EFBIG)
+		shca_error("the fabric \"%s\" must grow to %llu bytes, but the limit on the size of files is %llu: raise it "
+			   "(ulimit -f unlimited)",
+			   m->hdr->name, (unsigned long long)(at + bytes), (unsigned long long)memory_file_limit());
+	else if (err)
 		report_shortage(m, bytes, err);
+	if (err)
 		return -err;
-	}
 	/* from now on other processes may be given offsets up to there */
 	uint64_t end = atomic_load(&m->hdr->file_end);
 	while (end < at + bytes && !atomic_compare_exchange_weak(&m->hdr->file_end, &end, at + bytes))

@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/memory.h"
 #include "shca/fabric/fabric.h"
 
 #define SHCA_SEALS (F_SEAL_SHRINK | F_SEAL_SEAL)
@@ -110,12 +110,12 @@ int shca_file_create(const char *name, uint64_t span, bool virtual_procs)
 	snprintf(label, sizeof(label), "shca:%s", name);
 	struct shca_header h = { .version = SHCA_LAYOUT, .uid = geteuid(), .virtual_procs = virtual_procs };
 	uint64_t front = fabric_lay_out(&h, span);
-	struct rlimit lim;
-	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < front + SHCA_CHUNK) {
+	uint64_t limit = memory_file_limit();
+	if (limit < front + SHCA_CHUNK) {
 		/* the kernel would send SIGXFSZ */
 		shca_error("cannot create the fabric \"%s\": the limit on the size of files is %llu bytes, at least %llu are "
 			   "needed. Raise it: ulimit -f unlimited",
-			   name, (unsigned long long)lim.rlim_cur, (unsigned long long)(front + SHCA_CHUNK));
+			   name, (unsigned long long)limit, (unsigned long long)(front + SHCA_CHUNK));
 		return -EFBIG;
 	}
 	int fd = fd_raise(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));

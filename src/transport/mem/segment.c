@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,11 +77,6 @@ static void *segment_map(int fd, size_t bytes)
 /* Reserves the pages of a file. Returns 0 or a negative errno. */
 static int segment_reserve(int fd, uint64_t bytes)
 {
-	struct rlimit lim;
-
-	/* fallocate would send SIGXFSZ */
-	if (bytes > INT64_MAX || (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < bytes))
-		return -EFBIG;
 	if (bytes > memory_left(MEMORY_GROUP_SELF, MEMORY_GROUP_V1, MEMORY_GROUP_V2).bytes)
 		return -ENOMEM;
 	return memory_reserve(fd, 0, bytes);
