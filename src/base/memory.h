@@ -122,17 +122,18 @@ static inline bool memory_of_groups(const char *self, const char *v1, const char
 	}
 }
 
-struct memory_left {
+struct memory_available {
 	uint64_t bytes;			/* the least of the next two; UINT64_MAX: not known */
 	uint64_t machine;		/* 0: not known */
 	uint64_t group, limit;		/* of the tightest memory cgroup; valid if grouped */
 	bool grouped;
 };
 
-/* Costs as much as reading three to ten small files. */
-static inline struct memory_left memory_left(const char *self, const char *v1, const char *v2)
+/* Reads how many bytes the machine and the memory cgroup have available. Limits of the process (address space) do not count.
+ * Costs as much as reading three to ten small files. */
+static inline struct memory_available memory_available(const char *self, const char *v1, const char *v2)
 {
-	struct memory_left l = { .machine = memory_field("/proc/meminfo", "MemAvailable:") << 10 };
+	struct memory_available l = { .machine = memory_field("/proc/meminfo", "MemAvailable:") << 10 };
 
 	l.grouped = memory_of_groups(self, v1, v2, &l.group, &l.limit);
 	l.bytes = l.machine ? l.machine : UINT64_MAX;

@@ -704,7 +704,7 @@ int server_start(struct job *job)
 	int err, note_fd;
 	bool home;
 
-	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
+	if (!hdl_can_map(HDL_PMIX_MEMORY)) {
 		complain("the PMIx server cannot be started: there are no %zu KiB for it%s: raise the limit, for example by "
 			 "'ulimit -d unlimited; ulimit -v unlimited'",
 			 HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));

@@ -187,7 +187,7 @@ void hdl_debug(const char *fmt, ...)
 	va_end(ap);
 }
 
-bool hdl_memory_left(size_t bytes)
+bool hdl_can_map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

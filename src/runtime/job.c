@@ -327,7 +327,7 @@ static int job_join(const struct hdl_launched_by *by)
 	/* The PMIx library would look for interfaces, and print messages about those missing. */
 	if (foreign_space("net") && explain_space(by))
 		return -ENOTCONN;
-	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
+	if (!hdl_can_map(HDL_PMIX_MEMORY)) {
 		hdl_error("cannot join the job: there are no %zu KiB for PMIx_Init%s: raise the limit, for example by "
 			  "'ulimit -d unlimited; ulimit -v unlimited'",
 			  HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));

@@ -293,8 +293,8 @@ void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
  * and for Heddle's programs (behind hdl_diag_program). */
 void hdl_output_watch(void);
-/* Whether this process may map `bytes` more; no page is touched. */
-bool hdl_memory_left(size_t bytes);
+/* Whether this process may map `bytes` more: asks the limit on its address space, by mmap. No page is touched. */
+bool hdl_can_map(size_t bytes);
 /* Least memory that libpmix needs before the stacks of its threads: with less libpmix dereferences a NULL of malloc in
  * PMIx_Init and PMIx_server_init, which is SIGSEGV. At that point libpmix has taken some 1 MiB. */
 #define HDL_PMIX_MEMORY ((size_t)4 << 20)

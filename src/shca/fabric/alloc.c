@@ -144,14 +144,14 @@ static void alloc_give_back(struct shca_member *m, uint32_t first, uint32_t n)
 
 const char *shca_cgroup_self = MEMORY_GROUP_SELF, *shca_cgroup_v1 = MEMORY_GROUP_V1, *shca_cgroup_v2 = MEMORY_GROUP_V2;
 
-static struct memory_left alloc_left(void)
+static struct memory_available alloc_available(void)
 {
-	return memory_left(shca_cgroup_self, shca_cgroup_v1, shca_cgroup_v2);
+	return memory_available(shca_cgroup_self, shca_cgroup_v1, shca_cgroup_v2);
 }
 
 static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
 {
-	struct memory_left left = alloc_left();
+	struct memory_available left = alloc_available();
 	char group[160] = "no limit of a memory cgroup was found";
 	if (left.grouped)
 		snprintf(group, sizeof(group), "its memory cgroup leaves %llu KiB of %llu KiB",
@@ -177,7 +177,7 @@ static bool enough(struct shca_member *m, uint64_t bytes)
 		return true;
 	}
 	h->granted = 0;
-	uint64_t left = alloc_left().bytes;
+	uint64_t left = alloc_available().bytes;
 	if (bytes > left)
 		return false;
 	h->granted = (left - bytes) / 64 < GRANT ? (left - bytes) / 64 : GRANT;

@@ -77,7 +77,7 @@ static void *segment_map(int fd, size_t bytes)
 /* Reserves the pages of a file. Returns 0 or a negative errno. */
 static int segment_reserve(int fd, uint64_t bytes)
 {
-	if (bytes > memory_left(MEMORY_GROUP_SELF, MEMORY_GROUP_V1, MEMORY_GROUP_V2).bytes)
+	if (bytes > memory_available(MEMORY_GROUP_SELF, MEMORY_GROUP_V1, MEMORY_GROUP_V2).bytes)
 		return -ENOMEM;
 	return memory_reserve(fd, 0, bytes);
 }
