@@ -266,12 +266,11 @@ static void enlarge(struct side *s, struct ibv_srq *srq)
 /* Two flows to a raw packet queue; the flow that ends first stands behind the other one in the list. */
 static void have_flows(struct side *s)
 {
-	struct ibv_qp_init_attr a = {.send_cq = s->cq, .recv_cq = s->cq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {2, 2, 1, 1, 0}};
+	struct rig_qp_attr a = {.scq = s->cq, .rcq = s->cq, .send_wr = 2, .recv_wr = 2};
 	struct ibv_flow_attr attr = {.type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1};
 
 	CHECK(!setenv("SHCA_LINK", "ethernet", 1));
-	struct ibv_qp *qp = shca_create_qp(s->r.pd, &a);
-	CHECK(qp);
+	struct ibv_qp *qp = rig_raw_qp(&s->r, &a);
 	struct ibv_flow *one = shca_create_flow(qp, &attr), *two = shca_create_flow(qp, &attr);
 	CHECK(one && two && shca_destroy_qp(qp) == EBUSY && !shca_destroy_flow(one) && !shca_destroy_flow(two) &&
 	      !shca_destroy_qp(qp));

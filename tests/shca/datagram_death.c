@@ -61,31 +61,17 @@ static void nap(void)
 		if (++tries_ > 50000)                                 \
 			FAIL("%s: waited in vain", what)
 
-/* A raw packet queue, which rig_qp has not. */
-static struct ibv_qp *frame_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
-{
-	struct ibv_qp_init_attr i = {
-		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {8, RECVS, 1, 1, 0}};
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct ibv_qp *qp = shca_create_qp(r->pd, &i);
-
-	CHECK(qp && !shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT));
-	a.qp_state = IBV_QPS_RTR;
-	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
-	a.qp_state = IBV_QPS_RTS;
-	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
-	return qp;
-}
-
 static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	if (st->way == FRAME)
-		return frame_queue(r, cq, srq);
 	struct rig_qp_attr a = {.type = IBV_QPT_UD, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 8, .recv_wr = RECVS, .sge = 1,
 				.inl = 64};
-	struct ibv_qp *qp = rig_qp(r, &a);
+	struct ibv_qp *qp = st->way == FRAME ? rig_raw_qp(r, &a) : rig_qp(r, &a);
 	struct rig_path path = {0};
 
+	if (st->way == FRAME) {
+		rig_raw_ready(qp, 1);
+		return qp;
+	}
 	rig_init(qp);
 	rig_rtr(qp, &path);
 	rig_rts(qp, &path);

@@ -21,12 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rig.h"
+#include "frames.h"
 
 #define WORKERS 5u
 #define RX 64u
 #define ROOM 600u
-#define MACS 14u
 /* between two kills, of all workers */
 #define FRAMES_LEAST 300u
 #define FLOWS_LEAST 20u
@@ -36,10 +35,6 @@ static struct board {
 	_Atomic uint32_t stop, leaving;
 	_Atomic uint64_t frames, flows;
 } *bd;
-
-struct header {
-	uint32_t from, gen, seq, len, fill;
-};
 
 enum { OWN_MAC, BROADCAST, SNIFFER, KINDS };
 static struct {
@@ -96,35 +91,24 @@ static void set_up(void)
 	w.mr = shca_reg_mr(w.r.pd, w.mem, bytes, (uintptr_t)w.mem, IBV_ACCESS_LOCAL_WRITE);
 	w.scq = rig_cq(&w.r, 16, NULL);
 	w.rcq = rig_cq(&w.r, 2 * RX, NULL);
-	w.qp = rig_raw_qp(&w.r, w.scq, w.rcq, RX, (uint8_t)(1 + w.id % 2));
+	w.qp = rig_raw_qp(&w.r, &(struct rig_qp_attr){.scq = w.scq, .rcq = w.rcq, .send_wr = 4, .recv_wr = RX});
+	rig_raw_ready(w.qp, (uint8_t)(1 + w.id % 2));
 	CHECK(w.mr);
 	for (uint64_t i = 0; i < RX; i++)
 		post_receive(i);
 }
 
-static void set_mac(uint8_t mac[6], uint32_t id)
-{
-	memcpy(mac, (const uint8_t[6]){2, 0, 0, 0, 0, (uint8_t)id}, 6);
-}
-
 static void change_flow(unsigned kind)
 {
-	struct {
-		struct ibv_flow_attr attr;
-		struct ibv_flow_spec_eth eth;
-	} f = {.attr = {.type = kind == SNIFFER ? IBV_FLOW_ATTR_SNIFFER : IBV_FLOW_ATTR_NORMAL, .size = sizeof(f),
-			.num_of_specs = kind != SNIFFER, .port = (uint8_t)(1 + rig_below(&w.rng, 2))},
-	       .eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(f.eth)}};
+	uint8_t port = (uint8_t)(1 + rig_below(&w.rng, 2)), mac[6];
 
+	frame_mac(mac, w.id);
 	if (w.flow[kind]) {
 		CHECK(!shca_destroy_flow(w.flow[kind]));
 		w.flow[kind] = NULL;
 	} else {
-		memset(f.eth.mask.dst_mac, 0xff, 6);
-		memset(f.eth.val.dst_mac, 0xff, 6);
-		if (kind == OWN_MAC)
-			set_mac(f.eth.val.dst_mac, w.id);
-		w.flow[kind] = shca_create_flow(w.qp, &f.attr);
+		w.flow[kind] = frame_flow(w.qp, kind == SNIFFER ? IBV_FLOW_ATTR_SNIFFER : IBV_FLOW_ATTR_NORMAL, port,
+					  kind == SNIFFER ? NULL : kind == OWN_MAC ? mac : frame_broadcast);
 		CHECK(w.flow[kind]);
 	}
 	atomic_fetch_add(&bd->flows, 1);
@@ -132,23 +116,19 @@ static void change_flow(unsigned kind)
 
 static void send_frame(void)
 {
-	uint8_t *at = (uint8_t *)w.mem + (size_t)RX * ROOM;
-	struct header h = {.from = w.id, .gen = w.gen, .seq = w.seq++, .fill = (uint32_t)rig_rand(&w.rng)};
+	uint8_t *at = (uint8_t *)w.mem + (size_t)RX * ROOM, to[6];
+	struct frame_header h = {.from = w.id, .gen = w.gen, .seq = w.seq++, .fill = (uint32_t)rig_rand(&w.rng)};
 	struct ibv_send_wr wr = {.num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_wc wc;
 	int n;
 
-	h.len = rig_below(&w.rng, ROOM - MACS - (uint32_t)sizeof(h));
-	struct ibv_sge sge = {(uintptr_t)at, MACS + (uint32_t)sizeof(h) + h.len, w.mr->lkey};
+	h.len = rig_below(&w.rng, ROOM - FRAME_HEAD);
+	struct ibv_sge sge = {(uintptr_t)at, FRAME_HEAD + h.len, w.mr->lkey};
 	wr.sg_list = &sge;
-	memset(at, 0xff, 6);
+	memcpy(to, frame_broadcast, 6);
 	if (rig_below(&w.rng, 4))
-		set_mac(at, rig_below(&w.rng, WORKERS));
-	set_mac(at + 6, w.id);
-	at[12] = 0x88;
-	at[13] = 0xb5;
-	memcpy(at + MACS, &h, sizeof(h));
-	rig_fill(at + MACS + sizeof(h), h.len, h.fill);
+		frame_mac(to, rig_below(&w.rng, WORKERS));
+	frame_write(at, to, &h);
 	if (shca_post_send(w.qp, &wr, &bad))
 		FAIL("worker %u: a frame", w.id);
 	while (!(n = shca_poll_cq(w.scq, 1, &wc)))
@@ -159,12 +139,9 @@ static void send_frame(void)
 
 static void check_frame(const struct ibv_wc *wc)
 {
-	const char *at = w.mem + wc->wr_id * ROOM;
-	struct header h;
+	struct frame_header h;
 
-	memcpy(&h, at + MACS, sizeof(h));
-	if (h.from >= WORKERS || wc->byte_len != MACS + sizeof(h) + h.len ||
-	    rig_check(at + MACS + sizeof(h), h.len, h.fill) >= 0)
+	if (!frame_read(w.mem + wc->wr_id * ROOM, wc->byte_len, WORKERS, &h))
 		FAIL("worker %u: frame %u of %u: its bytes", w.id, h.seq, h.from);
 	/* the last frame of a dead worker may come behind its successor's first ones, when the reaper finds it */
 	if (h.gen == w.last[h.from].gen && h.seq <= w.last[h.from].seq)

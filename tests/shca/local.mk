@@ -1,5 +1,5 @@
 # Tests of the engine. They are built of its sources, without the interposer; some once more with sanitizers or failpoints.
-shca_rig = tests/shca/rig.h tests/shca/rig.c
+shca_rig = tests/shca/rig.h tests/shca/rig.c tests/shca/frames.h
 graph_sources = tests/shca/graph.h tests/shca/graph_make.c tests/shca/graph_check.c tests/shca/graph_run.c \
 	tests/verbs/calc_model.h tests/verbs/atomic_model.h
 vproc_sources = tests/shca/vproc.h tests/shca/vproc.c tests/shca/vproc_traffic.c tests/shca/vproc_frames.c tests/shca/vproc_graphs.c \

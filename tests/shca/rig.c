@@ -198,17 +198,24 @@ void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path
 	rig_rts(q, &to_p);
 }
 
-struct ibv_qp *rig_raw_qp(struct rig *r, struct ibv_cq *scq, struct ibv_cq *rcq, uint32_t recv_wr, uint8_t port)
+struct ibv_qp *rig_raw_qp(struct rig *r, const struct rig_qp_attr *a)
 {
-	struct ibv_qp_init_attr qa = {.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RAW_PACKET,
-				      .cap = {.max_send_wr = 4, .max_recv_wr = recv_wr, .max_send_sge = 1, .max_recv_sge = 1}};
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port};
+	struct ibv_qp_init_attr qa = {
+		.send_cq = a->scq, .recv_cq = a->rcq, .srq = a->srq, .qp_type = IBV_QPT_RAW_PACKET,
+		.cap = {.max_send_wr = a->send_wr, .max_recv_wr = a->recv_wr, .max_send_sge = 1, .max_recv_sge = 1}};
 	struct ibv_qp *qp = shca_create_qp(r->pd, &qa);
 
-	CHECK(qp && !shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT));
+	CHECK(qp);
+	return qp;
+}
+
+void rig_raw_ready(struct ibv_qp *qp, uint8_t port)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = port};
+
+	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT));
 	for (a.qp_state = IBV_QPS_RTR; a.qp_state <= IBV_QPS_RTS; a.qp_state++)
 		CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
-	return qp;
 }
 
 struct ibv_qp *rig_dc_qp(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq, uint64_t send_ops)

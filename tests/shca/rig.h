@@ -63,8 +63,10 @@ void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path
  * segments, 64 bytes inline. */
 struct ibv_qp *rig_small_qp(struct rig *r, enum ibv_qp_type type, struct ibv_cq *scq, struct ibv_cq *rcq, struct ibv_srq *srq,
 			    uint32_t exp_flags);
-/* A raw packet queue pair on a port, in RTS: 4 sends, recv_wr receives, one segment each. */
-struct ibv_qp *rig_raw_qp(struct rig *r, struct ibv_cq *scq, struct ibv_cq *rcq, uint32_t recv_wr, uint8_t port);
+/* A raw packet queue pair, of one segment a request, in RESET. `a`: scq, rcq, srq, send_wr, recv_wr. */
+struct ibv_qp *rig_raw_qp(struct rig *r, const struct rig_qp_attr *a);
+/* Takes it from RESET to RTS, on a port. */
+void rig_raw_ready(struct ibv_qp *qp, uint8_t port);
 #define RIG_QKEY 0x11223344u
 /* A DC target of the SRQ, or (srq is NULL) a DC initiator with 16 sends, 16 bytes inline and these operations, IBV_QP_EX_WITH_*.
  * The queue pair is in INIT; peers may write, read and update memory at a target. */

@@ -407,20 +407,13 @@ static void call_flow(const struct call *c)
 /* Two raw packet queues; arg2: the second one has a flow of all frames. */
 static void ready_frames(const struct call *c)
 {
-	struct ibv_qp_init_attr i = {.send_cq = v.cq, .recv_cq = v.cq, .qp_type = IBV_QPT_RAW_PACKET,
-				     .cap = {.max_send_wr = 4, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct rig_qp_attr a = {.scq = v.cq, .rcq = v.cq, .send_wr = 4, .recv_wr = 8};
 
 	/* the link layer is a thing of each process */
 	CHECK(!setenv("SHCA_LINK", "ethernet", 1));
 	for (int q = 0; q < 2; q++) {
-		struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-		v.frames[q] = shca_create_qp(v.r.pd, &i);
-		CHECK(v.frames[q]);
-		ok(shca_modify_qp(v.frames[q], &a, IBV_QP_STATE | IBV_QP_PORT));
-		a.qp_state = IBV_QPS_RTR;
-		ok(shca_modify_qp(v.frames[q], &a, IBV_QP_STATE));
-		a.qp_state = IBV_QPS_RTS;
-		ok(shca_modify_qp(v.frames[q], &a, IBV_QP_STATE));
+		v.frames[q] = rig_raw_qp(&v.r, &a);
+		rig_raw_ready(v.frames[q], 1);
 	}
 	receives(v.frames[1], 4);
 	if (c->arg2)

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "frames.h"
 #include "vproc.h"
 
 #define RX 256u
@@ -25,7 +26,6 @@
 #define ROOM 1024u
 #define FRAMES 20000u			/* of a sender, at most */
 #define FRAMES_LEAST 200u		/* of a sender */
-#define MACS 14u
 
 /* flow words: number of the change << 2 | port << 1 (0: port 1) | present, or CHANGING */
 #define PRESENT 1u
@@ -33,10 +33,6 @@
 enum { OWN_MAC, BROADCAST, KINDS };
 /* of a frame at a receiver */
 enum { UNSENT, MUST, MUST_NOT, EITHER };
-
-struct header {
-	uint32_t from, seq, len, fill;
-};
 
 struct fm {
 	struct rig r;
@@ -66,13 +62,6 @@ struct frames {
 	_Atomic uint32_t stopped;
 };
 
-static const uint8_t everyone[6] = {255, 255, 255, 255, 255, 255};
-
-static void mac_of(uint8_t mac[6], uint32_t id)
-{
-	memcpy(mac, (const uint8_t[6]){2, 0, 0, 0, 0, (uint8_t)id}, 6);
-}
-
 static void post_receive(struct fm *v, uint32_t i)
 {
 	struct ibv_sge sge = {(uintptr_t)v->mem + (size_t)i * ROOM, ROOM, v->mr->lkey};
@@ -96,7 +85,8 @@ static void set_up(struct fm *v)
 	v->mr = shca_reg_mr(v->r.pd, v->mem, bytes, (uintptr_t)v->mem, IBV_ACCESS_LOCAL_WRITE);
 	v->scq = rig_cq(&v->r, 16, NULL);
 	v->rcq = rig_cq(&v->r, 2 * RX, NULL);
-	v->qp = rig_raw_qp(&v->r, v->scq, v->rcq, RX, v->port);
+	v->qp = rig_raw_qp(&v->r, &(struct rig_qp_attr){.scq = v->scq, .rcq = v->rcq, .send_wr = 4, .recv_wr = RX});
+	rig_raw_ready(v->qp, v->port);
 	CHECK(v->mr);
 	for (uint32_t i = 0; i < RX; i++)
 		post_receive(v, i);
@@ -105,12 +95,7 @@ static void set_up(struct fm *v)
 /* Makes the flow, or ends it. */
 static void change_flow(struct fm *v, unsigned kind)
 {
-	struct {
-		struct ibv_flow_attr attr;
-		struct ibv_flow_spec_eth eth;
-	} f = {.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(f), .num_of_specs = 1,
-			.port = (uint8_t)(1 + rig_below(&v->rng, 2))},
-	       .eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(f.eth)}};
+	uint8_t port = (uint8_t)(1 + rig_below(&v->rng, 2)), mac[6];
 	uint64_t word = ++v->changes << 2;
 
 	atomic_store(&v->word[kind], CHANGING);
@@ -119,14 +104,11 @@ static void change_flow(struct fm *v, unsigned kind)
 			FAIL("member %u: destroy_flow", v->id);
 		v->flow[kind] = NULL;
 	} else {
-		memset(f.eth.mask.dst_mac, 0xff, 6);
-		mac_of(f.eth.val.dst_mac, v->id);
-		if (kind == BROADCAST)
-			memcpy(f.eth.val.dst_mac, everyone, 6);
-		v->flow[kind] = shca_create_flow(v->qp, &f.attr);
+		frame_mac(mac, v->id);
+		v->flow[kind] = frame_flow(v->qp, IBV_FLOW_ATTR_NORMAL, port, kind == BROADCAST ? frame_broadcast : mac);
 		if (!v->flow[kind])
 			FAIL("member %u: create_flow: %s", v->id, strerror(errno));
-		word |= PRESENT | (f.attr.port == 2 ? 2u : 0);
+		word |= PRESENT | (port == 2 ? 2u : 0);
 	}
 	atomic_store(&v->word[kind], word);
 }
@@ -153,10 +135,10 @@ static bool room(struct frames *t)
 static void send_frame(struct fm *v)
 {
 	struct frames *t = v->t;
-	uint8_t *at = (uint8_t *)v->mem + (size_t)RX * ROOM;
-	struct header h = {.from = v->id, .seq = v->seq, .len = rig_below(&v->rng, ROOM - MACS - (uint32_t)sizeof(h)),
-			   .fill = (uint32_t)rig_rand(&v->rng)};
-	struct ibv_sge sge = {(uintptr_t)at, MACS + (uint32_t)sizeof(h) + h.len, v->mr->lkey};
+	uint8_t *at = (uint8_t *)v->mem + (size_t)RX * ROOM, mac[6];
+	struct frame_header h = {.from = v->id, .seq = v->seq, .len = rig_below(&v->rng, ROOM - FRAME_HEAD),
+				 .fill = (uint32_t)rig_rand(&v->rng)};
+	struct ibv_sge sge = {(uintptr_t)at, FRAME_HEAD + h.len, v->mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	unsigned kind = rig_below(&v->rng, 4) ? OWN_MAC : BROADCAST;
 	uint32_t to = rig_below(&v->rng, t->n);
@@ -167,14 +149,8 @@ static void send_frame(struct fm *v)
 	if (v->seq == FRAMES || !room(t))
 		return;
 	v->seq++;
-	mac_of(at, to);
-	if (kind == BROADCAST)
-		memcpy(at, everyone, 6);
-	mac_of(at + 6, v->id);
-	at[12] = 0x88;
-	at[13] = 0xb5;
-	memcpy(at + MACS, &h, sizeof(h));
-	rig_fill(at + MACS + sizeof(h), h.len, h.fill);
+	frame_mac(mac, to);
+	frame_write(at, kind == BROADCAST ? frame_broadcast : mac, &h);
 	for (uint32_t i = 0; i < t->n; i++)
 		before[i] = atomic_load(&t->vm[i].word[kind]);
 	if (shca_post_send(v->qp, &wr, &bad))
@@ -191,18 +167,15 @@ static void send_frame(struct fm *v)
 static int receive(struct fm *v)
 {
 	struct ibv_wc wc[8];
-	struct header h;
+	struct frame_header h;
 	int n = shca_poll_cq(v->rcq, 8, wc);
 
 	if (n < 0)
 		FAIL("member %u: the poll fails", v->id);
 	for (int i = 0; i < n; i++) {
-		const char *at = v->mem + wc[i].wr_id * ROOM;
 		if (wc[i].status != IBV_WC_SUCCESS)
 			FAIL("member %u: a receive: %s", v->id, ibv_wc_status_str(wc[i].status));
-		memcpy(&h, at + MACS, sizeof(h));
-		if (h.from >= v->t->n || h.seq >= FRAMES || wc[i].byte_len != MACS + sizeof(h) + h.len ||
-		    rig_check(at + MACS + sizeof(h), h.len, h.fill) >= 0)
+		if (!frame_read(v->mem + wc[i].wr_id * ROOM, wc[i].byte_len, v->t->n, &h) || h.seq >= FRAMES)
 			FAIL("member %u: frame %u of %u: its bytes", v->id, h.seq, h.from);
 		if (h.seq < v->last[h.from])
 			FAIL("member %u: frame %u of %u behind %u", v->id, h.seq, h.from, v->last[h.from] - 1);
