@@ -20,8 +20,9 @@
  *     2. B, which reached the same memory by the device, would read under a lock, compute, and write
  *     3. A's addition between B's read and B's write would be lost. So B uses the rule of A (`native`), or A that of B
  */
+#include "rma/element.h"
 #include "rma/failpoint.h"
-#include "rma/rma.h"
+#include "rma/operation.h"
 #include "rma/side.h"
 
 #include <sched.h>
@@ -31,83 +32,6 @@
 #define BATCH		4096u		/* bytes of a batch in memory that is mapped */
 #define BATCH_FAR	32768u		/* of one that the device moves */
 #define SPINS		200u		/* reads of a hashed lock between two yields */
-
-/* ---- elements -------------------------------------------------------------------------------------------------------------- */
-
-/* An operation on elements of a predefined type. */
-struct element {
-	const struct hdl_type *type;
-	MPI_Op op;
-	size_t size;			/* packed bytes */
-	bool whole;			/* an element is one run without a hole */
-	bool integer;			/* MPI_SUM is an addition of integers */
-};
-
-static bool adds_integers(MPI_Op op, const struct hdl_type *type)
-{
-	uint64_t one = 1, sum = 1;
-	char in[32] = { 0 }, inout[32] = { 0 };
-
-	/* the representation decides: 1 + 1 as integers is 2, for every name of the type */
-	if (op != MPI_SUM || (type->size != 4 && type->size != 8) || !hdl_type_is_contiguous(type))
-		return false;
-	memcpy(in, &one, (size_t)type->size);
-	memcpy(inout, &one, (size_t)type->size);
-	hdl_op_apply(op, type, in, inout, 1);
-	sum = 0;
-	memcpy(&sum, inout, (size_t)type->size);
-	if (sum != 2)
-		return false;
-	/* a denormal number plus itself is 2, too; a large one decides */
-	one = type->size == 4 ? 0x3f800000u : 0x3ff0000000000000u;
-	memcpy(in, &one, (size_t)type->size);
-	memcpy(inout, &one, (size_t)type->size);
-	hdl_op_apply(op, type, in, inout, 1);
-	memcpy(&sum, inout, (size_t)type->size);
-	return sum == (type->size == 4 ? (uint32_t)(2 * one) : 2 * one);
-}
-
-static struct element element_of(const struct hdl_type *base, MPI_Op op)
-{
-	static uint8_t known[ARRAY_SIZE(hdl_types)];	/* by predefined type: 1: no integer of 4 or 8 bytes; 2: one */
-	struct element e = { .type = base, .op = op, .size = (size_t)base->size };
-	uint8_t *k = &known[base - hdl_types];
-
-	e.whole = hdl_type_is_contiguous(base);
-	if (op == MPI_SUM) {
-		if (unlikely(!*k))
-			*k = adds_integers(op, base) ? 2 : 1;
-		e.integer = *k == 2;
-	}
-	return e;
-}
-
-bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base)
-{
-	return op == MPI_SUM && element_of(base, op).integer;
-}
-
-/* inout[i] = in[i] op inout[i] of n packed elements, as the standard's f(target, origin): all predefined operations commute.
- * Elements with holes are packed here, while hdl_op_apply expects an extent. */
-static void compute(const struct element *e, const void *in, void *inout, size_t n)
-{
-	if (e->op == MPI_NO_OP)
-		return;
-	if (e->op == MPI_REPLACE) {
-		memcpy(inout, in, n * e->size);
-	} else if (e->whole) {
-		hdl_op_apply(e->op, e->type, in, inout, (MPI_Count)n);
-	} else {
-		char a[64], b[64];
-
-		for (size_t i = 0; i < n; i++) {
-			hdl_unpack(a, (const char *)in + i * e->size, 1, e->type, 0, e->size);
-			hdl_unpack(b, (char *)inout + i * e->size, 1, e->type, 0, e->size);
-			hdl_op_apply(e->op, e->type, a, b, 1);
-			hdl_pack((char *)inout + i * e->size, b, 1, e->type, 0, e->size);
-		}
-	}
-}
 
 /* ---- native ---------------------------------------------------------------------------------------------------------------- */
 
@@ -130,7 +54,7 @@ static void replace_##T(T *at, const char *in, size_t n)						\
 }													\
 													\
 /* Stores the result of e->op on one element. new: computed from the value `old`. Returns the old value. */	\
-static T swap_##T(const struct element *e, T *at, const char *in, T old, T new)			\
+static T swap_##T(const struct hdl_element *e, T *at, const char *in, T old, T new)			\
 {													\
 	T operand;											\
 													\
@@ -143,7 +67,7 @@ static T swap_##T(const struct element *e, T *at, const char *in, T old, T new)	
 	return old;											\
 }													\
 													\
-static void swaps_##T(const struct element *e, T *at, const char *in, char *out, size_t n)		\
+static void swaps_##T(const struct hdl_element *e, T *at, const char *in, char *out, size_t n)		\
 {													\
 	T old[AT_ONCE], new[AT_ONCE];									\
 													\
@@ -159,7 +83,7 @@ static void swaps_##T(const struct element *e, T *at, const char *in, char *out,
 	}												\
 }													\
 													\
-static void native_##T(const struct element *e, T *at, const char *in, char *out, size_t n)		\
+static void native_##T(const struct hdl_element *e, T *at, const char *in, char *out, size_t n)		\
 {													\
 	if (e->op == MPI_REPLACE && !out) {								\
 		replace_##T(at, in, n);									\
@@ -190,13 +114,13 @@ NATIVE(uint32_t)
 NATIVE(uint64_t)
 
 /* Whether elements at this address are updated by instructions. */
-static inline bool is_native(const struct hdl_target *t, const struct element *e, uint64_t address)
+static inline bool is_native(const struct hdl_target *t, const struct hdl_element *e, uint64_t address)
 {
 	return t->native && e->whole && (e->size == 8 || e->size == 4 || e->size == 2 || e->size == 1) &&
 	       !(address & (e->size - 1));
 }
 
-static void native(const struct element *e, void *at, const char *in, char *out, size_t n)
+static void native(const struct hdl_element *e, void *at, const char *in, char *out, size_t n)
 {
 	switch (e->size) {
 	case 1:
@@ -215,17 +139,17 @@ static void native(const struct element *e, void *at, const char *in, char *out,
 }
 
 /* Updates n elements without a hole at an address here that no other process updates meanwhile. */
-static void plain(const struct element *e, void *at, const void *in, void *out, size_t n)
+static void plain(const struct hdl_element *e, void *at, const void *in, void *out, size_t n)
 {
 	if (out)
 		memcpy(out, at, n * e->size);
-	compute(e, in, at, n);
+	hdl_element_compute(e, in, at, n);
 }
 
 bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
 		    size_t n)
 {
-	const struct element e = element_of(type, op);
+	const struct hdl_element e = hdl_element_of(type, op);
 
 	if (unlikely(!is_native(t, &e, (uintptr_t)at)) ||
 	    unlikely(!e.integer && op != MPI_REPLACE && op != MPI_NO_OP && !hdl_op_valid(op, type)))
@@ -300,8 +224,8 @@ static int pieces_move(struct hdl_win *w, struct hdl_target *t, bool write, cons
 }
 
 /* Updates elements that no other process updates meanwhile. */
-static int update(struct hdl_win *w, struct hdl_target *t, const struct element *e, const struct hdl_acc_piece *piece, unsigned n,
-		  size_t elements, const char *in, const char *compare, char *out, char *buf)
+static int update(struct hdl_win *w, struct hdl_target *t, const struct hdl_element *e, const struct hdl_acc_piece *piece,
+		  unsigned n, size_t elements, const char *in, const char *compare, char *out, char *buf)
 {
 	int rc;
 
@@ -313,7 +237,7 @@ static int update(struct hdl_win *w, struct hdl_target *t, const struct element 
 	if (!rc && out)
 		memcpy(out, buf, elements * e->size);
 	if (!rc && e->op != MPI_NO_OP && (!compare || !memcmp(buf, compare, e->size))) {
-		compute(e, in, buf, elements);
+		hdl_element_compute(e, in, buf, elements);
 		HDL_FAILPOINT("hashed-computed");
 		rc = pieces_move(w, t, true, piece, n, buf);
 	}
@@ -321,8 +245,8 @@ static int update(struct hdl_win *w, struct hdl_target *t, const struct element 
 }
 
 /* Updates elements under the lock of the first one; all have that lock. */
-static int locked(struct hdl_win *w, struct hdl_target *t, const struct element *e, const struct hdl_acc_piece *piece, unsigned n,
-		  size_t elements, const char *in, const char *compare, char *out, char *buf)
+static int locked(struct hdl_win *w, struct hdl_target *t, const struct hdl_element *e, const struct hdl_acc_piece *piece,
+		  unsigned n, size_t elements, const char *in, const char *compare, char *out, char *buf)
 {
 	uint32_t *word = &t->state->hashed[hdl_hashed_index(piece[0].at - t->base, t->granule)].word;
 	int rc;
@@ -369,7 +293,7 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* Takes the next batch. Returns its elements; 0: the end. */
-static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struct element *e, size_t most,
+static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struct hdl_element *e, size_t most,
 			 struct hdl_acc_piece *piece, unsigned *n)
 {
 	uint64_t granule_end;
@@ -404,7 +328,7 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base,
 		   const char *compare, int64_t offset)
 {
-	const struct element e = element_of(base, a->op);
+	const struct hdl_element e = hdl_element_of(base, a->op);
 	bool far = t->lane != HDL_LANE_MAPPED;
 	size_t most = far ? BATCH_FAR : BATCH, elements;
 	_Alignas(16) char near_room[3 * (BATCH + 64)];
@@ -451,45 +375,12 @@ int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc
 	return rc;
 }
 
-void hdl_acc_here(const struct hdl_win *w, const struct hdl_acc_piece *piece, unsigned n, const struct hdl_type *base, MPI_Op op,
-		  const void *in, const void *compare, void *out)
-{
-	const struct element e = element_of(base, op);
-	const char *from = in;
-	char *to = out, buf[64];
-
-	(void)w;
-	for (unsigned i = 0; i < n;) {
-		size_t got = 0;
-		unsigned first = i;
-
-		if (e.whole && piece[i].len % e.size == 0 && !compare) {
-			if (to)
-				to = mempcpy(to, (void *)(uintptr_t)piece[i].at, piece[i].len);
-			compute(&e, from, (void *)(uintptr_t)piece[i].at, piece[i].len / e.size);
-			from += from ? piece[i].len : 0;
-			i++;
-			continue;
-		}
-		for (; i < n && got < e.size; got += piece[i++].len)
-			memcpy(buf + got, (void *)(uintptr_t)piece[i].at, piece[i].len);
-		if (to)
-			to = mempcpy(to, buf, got);
-		if (op != MPI_NO_OP && (!compare || !memcmp(buf, compare, e.size))) {
-			compute(&e, from, buf, 1);
-			for (got = 0; first < i; got += piece[first++].len)
-				memcpy((void *)(uintptr_t)piece[first].at, buf + got, piece[first].len);
-		}
-		from += from ? e.size : 0;
-	}
-}
-
 /* ---- compare-and-swap ----------------------------------------------------------------------------------------------------- */
 
 bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
 		    void *result)
 {
-	const struct element e = { .type = type, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
+	const struct hdl_element e = { .type = type, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
 	uint64_t old = 0, new = 0;
 
 	if (unlikely(!is_native(t, &e, (uintptr_t)at)))

@@ -3,7 +3,7 @@
  * Accumulates: the choice of the agent that carries an element's update out, and the agent *device*.
  *
  *     hdl_rma_accumulate ─┬─ cpu       acc.c       the window is mapped
- *                         ├─ handler   msg.c       the window is not mapped
+ *                         ├─ handler   acc_origin.c    the window is not mapped
  *                         └─ device    here        elements of 8 bytes at multiples of 8, if the members agreed on it (reach.h)
  *
  * Invariant: the agent of an element depends on the window, the target, the element's type and its address only, so all origins
@@ -29,8 +29,9 @@
  * So a call first waits for the loops of earlier calls to the target, unless accumulate_ordering is none. The elements of one
  * call are under way together, up to AT_ONCE.
  */
+#include "rma/element.h"
 #include "rma/failpoint.h"
-#include "rma/rma.h"
+#include "rma/operation.h"
 #include "rma/side.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
  * Invariant: the helper does nothing while a thread of the program makes progress, so a program that communicates pays one look
  * at each PERIOD and, in each call, the lock of runtime/threads.h, which hdl_rma_helper_begin puts into use for good.
  */
-#include "rma/rma.h"
+#include "rma/sync.h"
 #include "runtime/thread.h"
 #include "runtime/threads.h"
 

@@ -37,7 +37,7 @@
  * it, the owner takes the member's part away, and refuses each member's next request, or the one that waits, once.
  */
 #include "rma/failpoint.h"
-#include "rma/rma.h"
+#include "rma/sync.h"
 
 #include <stdlib.h>
 
@@ -325,7 +325,7 @@ static void lock_refuse(struct hdl_win *w, struct hdl_target *to)
 	lock_answer(w, to, (int)w->state->broken);
 }
 
-void hdl_lock_asked(struct hdl_win *w, struct hdl_target *from, bool exclusive)
+static void lock_asked(struct hdl_win *w, struct hdl_target *from, bool exclusive)
 {
 	if (from->lock_breaks != w->lock_breaks) {
 		lock_refuse(w, from);
@@ -340,7 +340,7 @@ void hdl_lock_asked(struct hdl_win *w, struct hdl_target *from, bool exclusive)
 	lock_grant(w);
 }
 
-void hdl_lock_given_back(struct hdl_win *w, struct hdl_target *from)
+static void lock_given_back(struct hdl_win *w, struct hdl_target *from)
 {
 	w->state->member[from->rank].holds = 0;
 	if (w->lock_exclusive == from->rank + 1)
@@ -374,6 +374,21 @@ void hdl_lock_lost(struct hdl_win *w, struct hdl_target *dead)
 	}
 }
 
+void hdl_lock_gone(struct hdl_win *w)
+{
+	/* taken out of the list first: the death of a member refuses those that are in it (hdl_lock_lost) */
+	for (struct hdl_target *t; (t = w->lock_first);) {
+		w->lock_first = t->lock_next;
+		if (!w->lock_first)
+			w->lock_last = NULL;
+		t->lock_waits = false;
+		if (t->ep)
+			hdl_rma_msg_sync(w, t, HDL_SYNC_GONE, 0);
+	}
+}
+
+const struct hdl_lock_owner hdl_lock_owner = { .asked = lock_asked, .given_back = lock_given_back };
+
 /* ---- by message: the origin -------------------------------------------------------------------------------------- */
 
 static bool grant_ready(const void *arg)
@@ -383,7 +398,7 @@ static bool grant_ready(const void *arg)
 	return t->granted || t->refused || hdl_target_failed(t);
 }
 
-static int lock_gone(const struct hdl_win *w, const struct hdl_target *t)
+static int lock_of_freed(const struct hdl_win *w, const struct hdl_target *t)
 {
 	char label[MPI_MAX_OBJECT_NAME + 16];
 
@@ -400,7 +415,7 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 	t->granted = false;
 	t->refused = 0;
 	if (t->rank == w->rank)
-		hdl_lock_asked(w, t, exclusive);
+		lock_asked(w, t, exclusive);
 	else
 		err = hdl_rma_msg_sync(w, t, exclusive ? HDL_SYNC_LOCK : HDL_SYNC_LOCK_SHARED, (uintptr_t)w);
 	if (!err) {
@@ -412,7 +427,7 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 	if (t->granted)
 		return MPI_SUCCESS;
 	if (t->refused == HDL_REFUSED_GONE)
-		return lock_gone(w, t);
+		return lock_of_freed(w, t);
 	if (t->refused)
 		return lock_broken(w, t, (uint32_t)t->refused);
 	return hdl_target_failed(t) ? hdl_rma_dead(w, t->rank, "locking") : hdl_class_of(-err);
@@ -445,7 +460,7 @@ int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t)
 	if (held != HDL_HELD_NOCHECK && w->mapped)
 		unlock_mapped(w, t);
 	else if (held != HDL_HELD_NOCHECK && t->rank == w->rank)
-		hdl_lock_given_back(w, t);
+		lock_given_back(w, t);
 	else if (held != HDL_HELD_NOCHECK && !hdl_target_failed(t))
 		err = hdl_rma_msg_sync(w, t, HDL_SYNC_UNLOCK, 0);
 	t->held = HDL_HELD_NONE;

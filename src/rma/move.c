@@ -5,9 +5,9 @@
  *     MAPPED    one copy by this process's CPU; complete on return
  *     DEVICE    a request for each run that is contiguous on both sides: an operation of the transport each, which is counted in
  *               target->pending until it is complete at the target
- *     HANDLER   an accumulate by messages, of bytes (msg.c)
+ *     HANDLER   an accumulate by messages, of bytes (acc_origin.c)
  */
-#include "rma/rma.h"
+#include "rma/operation.h"
 #include "runtime/wait.h"
 
 #include <errno.h>
@@ -26,72 +26,6 @@ struct part {
 static struct part *free_parts;
 
 #define TURN_EVERY 64			/* parts in flight to one target for which a call makes a turn of progress */
-
-int hdl_rma_class(int err)
-{
-	switch (-err) {
-	case EACCES:
-	case ERANGE:
-	case EREMOTEIO:
-		hdl_reason_set("the target's memory cannot be accessed: it was detached, freed or unmapped there, or does not "
-			       "reach that far");
-		return MPI_ERR_RMA_RANGE;
-	case EFAULT:
-		hdl_reason_set("the origin's buffer cannot be accessed");
-		return MPI_ERR_BUFFER;
-	default:
-		return hdl_class_of(err < 0 ? -err : err);
-	}
-}
-
-/* ---- requests ------------------------------------------------------------------------------------------------------------ */
-
-static void group_part_done(struct hdl_rma_group *g, int class)
-{
-	if (class && !g->error)
-		g->error = class;
-	if (--g->parts)
-		return;
-	hdl_req_complete(g->req, g->error);
-	free(g);
-}
-
-struct hdl_rma_group *hdl_rma_group_new(struct hdl_win *w)
-{
-	struct hdl_rma_group *g = calloc(1, sizeof(*g));
-
-	if (g && !(g->req = hdl_req_new_access(w->comm))) {
-		free(g);
-		g = NULL;
-	}
-	if (g)
-		g->parts = 1;	/* of hdl_rma_group_seal */
-	return g;
-}
-
-int hdl_rma_group_seal(struct hdl_rma_group *g, int rc, struct hdl_req **req)
-{
-	*req = g->req;
-	if (rc && g->parts == 1) {
-		*req = NULL;
-		g->req->done = 1;
-		hdl_req_free(g->req);
-		free(g);
-		return rc;
-	}
-	/* an operation of which a part is under way fails by its request */
-	group_part_done(g, rc);
-	return MPI_SUCCESS;
-}
-
-void hdl_rma_part_ended(struct hdl_target *t, struct hdl_rma_group *g, int class)
-{
-	t->pending--;
-	if (class && !t->error && !g)
-		t->error = class;
-	if (g)
-		group_part_done(g, class);
-}
 
 /* ---- parts --------------------------------------------------------------------------------------------------------------- */
 

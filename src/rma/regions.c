@@ -9,9 +9,9 @@
  *     version = even, larger                      if version != v: again
  *
  * A table that was outgrown stays until MPI_Win_free, since an origin may still read it. Where members do not map each other's
- * state blocks, operations on dynamic windows are messages (msg.c), and the owner looks at its own list.
+ * state blocks, operations on dynamic windows are messages (acc_target.c), and the owner looks at its own list.
  */
-#include "rma/rma.h"
+#include "rma/target.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows in reports. */
-#include "rma/rma.h"
+#include "rma/sync.h"
 
 #include <string.h>
 

@@ -8,72 +8,13 @@
  *     complete    flush of the group, then adds 1 to `completed` of this process in every target's state block
  *     wait, test  until every origin of the group has completed once more
  *
- * Where state blocks are not mapped, the owner adds when the message comes (msg.c). A writer wakes an owner that sleeps:
+ * Where state blocks are not mapped, the owner adds when the message comes (control.c). A writer wakes an owner that sleeps:
  *
  *     origin                                   owner
  *     member[].completed + 1 (full fence)      asleep + 1 (full fence)
  *     asleep != 0: WAKE                        reads the counters; sleeps
  */
-#include "rma/rma.h"
-
-#include <stdlib.h>
-
-void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void *arg)
-{
-	__atomic_fetch_add(&w->state->asleep, 1, __ATOMIC_SEQ_CST);
-	hdl_wait_until(ready, arg);
-	__atomic_fetch_sub(&w->state->asleep, 1, __ATOMIC_SEQ_CST);
-}
-
-/* ---- flush --------------------------------------------------------------------------------------------------------------- */
-
-static bool nothing_pending(const void *arg)
-{
-	return !((const struct hdl_target *)arg)->pending;
-}
-
-int hdl_rma_flush(struct hdl_win *w, struct hdl_target *t)
-{
-	int rc;
-
-	/* Pairs with the fence of a process that writes what this one reads next: stores of puts are visible to all before any
-	 * later load of this process. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (t->pending)
-		hdl_wait_until(nothing_pending, t);
-	rc = t->error;
-	t->error = MPI_SUCCESS;
-	if (unlikely(hdl_target_failed(t))) {
-		t->note = &hdl_rma_gone;	/* put and get need not ask the runtime */
-		return hdl_rma_dead(w, t->rank, "operations to");
-	}
-	if (rc) {
-		char label[MPI_MAX_OBJECT_NAME + 16];
-
-		hdl_reason_set("an operation to rank %d of %s has failed%s", t->rank, hdl_win_label(w, label),
-			       rc == MPI_ERR_RMA_RANGE ?
-				       ": that rank's memory cannot be accessed there: it was detached, freed or unmapped" :
-				       "");
-	}
-	return rc;
-}
-
-int hdl_rma_flush_all(struct hdl_win *w)
-{
-	int rc = MPI_SUCCESS;
-
-	for (int r = 0; r < w->size; r++) {
-		struct hdl_target *t = w->target[r];
-		int one;
-
-		if (!t || (!t->pending && !t->error && !(w->open_all && hdl_target_failed(t))))
-			continue;
-		one = hdl_rma_flush(w, t);
-		rc = rc ? rc : one;
-	}
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return rc;
-}
+#include "rma/sync.h"
 
 /* ---- fence --------------------------------------------------------------------------------------------------------------- */
 

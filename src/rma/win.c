@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: creation, targets, the end.
+ * Windows: creation, the end.
  *
  * Creation is collective, in exchanges over a duplicate of the communicator:
  *
@@ -13,149 +13,13 @@
  *
  * A member without memory takes part in all of them with its error in the record, so that all members fail together.
  */
-#include "rma/rma.h"
+#include "rma/operation.h"
+#include "rma/reach.h"
+#include "rma/sync.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct hdl_pool hdl_wins = HDL_POOL(struct hdl_win, 32);
-struct hdl_win *hdl_win_list;
-static struct hdl_ep_note never_fails;
-const struct hdl_ep_note hdl_rma_gone = { .failed = ECONNRESET };
-
-int hdl_rma_no_memory(const char *what)
-{
-	hdl_reason_set("out of memory for %s", what);
-	return MPI_ERR_NO_MEM;
-}
-
-int hdl_rma_dead(const struct hdl_win *w, int rank, const char *what)
-{
-	char label[MPI_MAX_OBJECT_NAME + 16];
-
-	hdl_reason_set("%s rank %d of %s (%s): that process has failed", what, rank, hdl_win_label(w, label),
-		       hdl_proc_text_full(hdl_comm_proc(w->comm, rank)));
-	return MPI_ERR_PROC_ABORTED;
-}
-
-const char *hdl_win_label(const struct hdl_win *w, char buf[static MPI_MAX_OBJECT_NAME + 16])
-{
-	if (w->name[0])
-		snprintf(buf, MPI_MAX_OBJECT_NAME + 16, "window %s", w->name);
-	else
-		snprintf(buf, MPI_MAX_OBJECT_NAME + 16, "window #%u", w->comm ? w->comm->context / 2u : 0);
-	return buf;
-}
-
-/* ---- targets ------------------------------------------------------------------------------------------------------------ */
-
-/* Returns the state block of a member as mapped here; NULL: this process cannot reach it. */
-static struct hdl_win_state *state_of(const struct hdl_win *w, int rank)
-{
-	const struct hdl_win_record *r = &w->record[rank];
-	struct hdl_win_state *s;
-
-	if (rank == w->rank)
-		return w->state;
-	if (w->segment)
-		return (struct hdl_win_state *)(void *)(w->segment + r->state_at);
-	if (!r->state_at || !hdl_proc_is_ours(hdl_comm_proc(w->comm, rank)) || !hdl_is_local(hdl_comm_proc(w->comm, rank)))
-		return NULL;
-	s = hdl_tp_shared_at(hdl_mpi_tp, r->state_at, sizeof(*s) + (size_t)w->size * sizeof(s->member[0]));
-	/* a peer of another fabric: other memory is there */
-	return s && __atomic_load_n(&s->nonce, __ATOMIC_ACQUIRE) == r->nonce ? s : NULL;
-}
-
-static char *memory_of(const struct hdl_win *w, int rank)
-{
-	const struct hdl_win_record *r = &w->record[rank];
-	void *p;
-
-	if (rank == w->rank)
-		return w->base;
-	if (w->segment)
-		return w->segment + r->memory_at;
-	if (!r->memory_at || !state_of(w, rank))
-		return NULL;
-	p = hdl_tp_shared_at(hdl_mpi_tp, r->memory_at, r->size);
-	/* a shared window's memory is rank 0's allocation, which may be this process's own */
-	return p;
-}
-
-/* Chooses the lane of a target. Returns false without memory. */
-static bool choose_lane(struct hdl_win *w, struct hdl_target *t)
-{
-	const struct hdl_win_record *r = &w->record[t->rank];
-	struct hdl_ep *ep;
-
-	if (t->rank == w->rank || (!w->dynamic && (t->memory || !r->size)))
-		t->lane = HDL_LANE_MAPPED;
-	else if (w->dynamic)
-		t->lane = t->state ? HDL_LANE_DEVICE : HDL_LANE_HANDLER;
-	else
-		t->lane = r->key_len ? HDL_LANE_DEVICE : HDL_LANE_HANDLER;
-	if (!t->atomics && (w->dynamic || t->lane != HDL_LANE_DEVICE))
-		return true;
-	/* this process's own memory, too: its updates meet those of other ranks in one device */
-	ep = t->ep ? t->ep : hdl_ep(hdl_mpi_tp, t->proc);
-	return ep && !hdl_rkey_unpack(ep, r->key, r->key_len, &t->key);
-}
-
-#define GRANULE		10u		/* log2 of the bytes that a hashed lock covers */
-#define GRANULE_FAR	15u		/* ... of memory that the device moves, and the most */
-
-/* Returns log2 of the bytes that a hashed lock of a member covers. All origins must have the same result. */
-static uint8_t granule_of(const struct hdl_win *w, const struct hdl_win_record *r)
-{
-	unsigned far = w->native && r->memory_at ? GRANULE : GRANULE_FAR, hint;
-
-	if (w->granularity < HDL_GRANULE_LEAST)
-		return (uint8_t)far;
-	hint = r->granule - 1u;
-	return (uint8_t)(hint < GRANULE_FAR ? hint : GRANULE_FAR);
-}
-
-struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
-{
-	const struct hdl_win_record *r = &w->record[rank];
-	struct hdl_target *t = calloc(1, sizeof(*t));
-
-	if (!t)
-		return NULL;
-	t->rank = rank;
-	t->proc = hdl_comm_proc(w->comm, rank);
-	t->ep = rank == w->rank ? NULL : hdl_comm_ep(w->comm, rank);
-	t->note = t->ep ? hdl_ep_note(t->ep) : &never_fails;
-	t->size = w->dynamic ? UINT64_MAX : r->size;
-	t->disp_unit = r->disp_unit;
-	t->base = w->dynamic ? 0 : r->base;
-	t->state = rank == w->rank || w->mapped ? state_of(w, rank) : NULL;
-	t->memory = w->dynamic ? NULL : memory_of(w, rank);
-	t->native = w->native && r->memory_at && w->granularity < HDL_GRANULE_LEAST;
-	t->atomics = w->atomics && r->size && !(w->native && r->memory_at);
-	t->alone = w->size == 1;
-	t->granule = granule_of(w, r);
-	if (!choose_lane(w, t)) {
-		free(t);
-		return NULL;
-	}
-	w->target[rank] = t;
-	return t;
-}
-
-static void target_free(struct hdl_target *t)
-{
-	if (!t)
-		return;
-	if (t->key)
-		hdl_rkey_release(t->key);
-	hdl_regions_drop(t);
-	hdl_rma_msg_drop(t);
-	free(t);
-}
-
-/* ---- creation ----------------------------------------------------------------------------------------------------------- */
 
 static uint64_t nonce_new(const struct hdl_win *w)
 {
@@ -354,21 +218,6 @@ static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struc
 	return rc;
 }
 
-static bool is_local(const struct hdl_win *w, int rank)
-{
-	int proc = hdl_comm_proc(w->comm, rank);
-
-	return hdl_proc_is_ours(proc) && hdl_is_local(proc);
-}
-
-bool hdl_win_is_of_host(const struct hdl_win *w)
-{
-	for (int r = 0; r < w->size; r++)
-		if (!is_local(w, r))
-			return false;
-	return true;
-}
-
 /* Whether a member's hint asks for the agent device. */
 static bool asks_atomics(const struct hdl_win_record *r)
 {
@@ -420,7 +269,7 @@ static bool is_moved(const struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *m = &w->record[rank];
 
-	return rank != w->rank && (is_local(w, rank) || w->asks_atomics) && (w->dynamic || (m->size && !m->memory_at));
+	return rank != w->rank && (hdl_win_is_local(w, rank) || w->asks_atomics) && (w->dynamic || (m->size && !m->memory_at));
 }
 
 /* Connects the queues to members whose memory the device moves or updates, while all members make progress: the first operation
@@ -442,12 +291,6 @@ static bool connect_members(struct hdl_win *w)
 	for (int r = 0; r < w->size; r++)
 		messages |= is_moved(w, r) && hdl_rma_connect(hdl_comm_ep(w->comm, r)) == -EOPNOTSUPP;
 	return messages;
-}
-
-bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank)
-{
-	return rank != w->rank && is_local(w, rank) &&
-	       (w->record[rank].hints | w->record[w->rank].hints) & HDL_WIN_AGENT_QUEUES;
 }
 
 /* Connects agent queues among the members of each host. Without one, accumulates are messages. Collective. Must be followed by
@@ -498,9 +341,9 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 	messages = !failed && connect_members(w);
 	has[w->rank] = HDL_HAS_STATES | HDL_HAS_MEMORIES;
 	for (int r = 0; r < w->size; r++) {
-		if (!state_of(w, r))
+		if (!hdl_win_state_of(w, r))
 			has[w->rank] = 0;
-		else if (w->record[r].memory_at && w->record[r].size && !memory_of(w, r))
+		else if (w->record[r].memory_at && w->record[r].size && !hdl_win_memory_of(w, r))
 			has[w->rank] &= (uint8_t)~HDL_HAS_MEMORIES;
 	}
 	if (messages)
@@ -642,6 +485,18 @@ static void parts_free(struct hdl_win *w)
 	memset(w->record, 0, (size_t)w->size * sizeof(*w->record));
 }
 
+static void target_free(struct hdl_target *t)
+{
+	if (!t)
+		return;
+	if (t->key)
+		hdl_rkey_release(t->key);
+	hdl_regions_drop(t);
+	hdl_acc_origin_drop(t);
+	hdl_acc_target_drop(t);
+	free(t);
+}
+
 /* Frees the object. kept: memory that peers may still write to stays. */
 static void win_free(struct hdl_win *w, bool kept)
 {
@@ -733,8 +588,10 @@ int hdl_win_end(struct hdl_win *w)
 
 	snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	w->obj.magic = 0;
-	if (barrier)
-		hdl_rma_msg_gone(w);
+	if (barrier) {
+		hdl_lock_gone(w);
+		hdl_acc_target_gone(w);
+	}
 	win_free(w, barrier != MPI_SUCCESS);
 	hdl_reason_set("%s", why);
 	return rc ? rc : barrier;
@@ -747,16 +604,21 @@ static void on_failed(int proc)
 
 		if (r == MPI_UNDEFINED || !w->target[r])
 			continue;
-		hdl_rma_msg_fail(w->target[r]);
+		hdl_acc_origin_fail(w->target[r]);
 		hdl_lock_lost(w, w->target[r]);
 	}
 }
 
 int hdl_rma_init(void)
 {
+	int err;
+
 	hdl_p2p_on_failed = on_failed;
 	hdl_p2p_on_dump = hdl_rma_dump;
-	return hdl_rma_msg_init();
+	err = hdl_control_init(&hdl_lock_owner);
+	if (!err)
+		err = hdl_acc_origin_init();
+	return err ? err : hdl_acc_target_init();
 }
 
 void hdl_rma_begun(struct hdl_win *w)

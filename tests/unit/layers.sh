@@ -27,6 +27,8 @@ cat >"$dir/table" <<-'END'
 		comm/construct dpm/handshake dpm/port buffered persistent grequest sendrecv message part_arrive part_send partitioned leaks arrive init
 	circles rdmacm 0
 	order rdmacm device handle address port_name channel event timer kernel id attr resolve connect multicast port_event get_event command
+	circles rma 0
+	order rma error target request element message control flush regions acc_origin acc_target move acc agent locks sync report helper win
 	circles runtime 0
 	circles shca/engine 0
 	circles shca/fabric 0
@@ -37,7 +39,7 @@ cat >"$dir/table" <<-'END'
 	circles transport 0
 	circles umad 0
 	circles verbs_exp 0
-	among . runtime datatype transport p2p collectives io mpi
+	among . runtime datatype transport p2p collectives rma io mpi
 END
 sed -e :a -e '/\\$/N; s/\\\n//; ta' "$dir/table" >"$dir/rows"
 
