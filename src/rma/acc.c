@@ -22,16 +22,18 @@
  */
 #include "rma/element.h"
 #include "rma/failpoint.h"
+#include "rma/message.h"
 #include "rma/operation.h"
 #include "rma/side.h"
+#include "runtime/wait.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BATCH		4096u		/* bytes of a batch in memory that is mapped */
 #define BATCH_FAR	32768u		/* of one that the device moves */
-#define SPINS		200u		/* reads of a hashed lock between two yields */
+#define SPINS		200u		/* looks at a hashed lock before the first yield */
+#define YIELDS		64u		/* ... and before the sleep */
 
 /* ---- native ---------------------------------------------------------------------------------------------------------------- */
 
@@ -181,27 +183,71 @@ static int left_behind(const struct hdl_win *w, const struct hdl_target *t, int 
 	return MPI_ERR_PROC_ABORTED;
 }
 
-/* Returns MPI_SUCCESS: this process has the lock. MPI_ERR_PROC_ABORTED: the lock was that of a process that
- * has ended, and is free. */
+static void hashed_unlock(struct hdl_win *w, uint32_t *word)
+{
+	if (unlikely(hdl_hashed_release(word)))
+		hdl_rma_wake_all(w);
+}
+
+struct hashed_wait {
+	struct hdl_win *w;
+	const uint32_t *word;
+	uint32_t found;			/* the word, with HDL_HASHED_AWAITED */
+};
+
+/* Whether the word has changed, or its holder has ended. */
+static bool hashed_changed(const void *arg)
+{
+	const struct hashed_wait *h = arg;
+
+	return __atomic_load_n(h->word, __ATOMIC_SEQ_CST) != h->found ||
+	       hdl_win_has_ended(h->w, (int)hdl_hashed_holder(h->found) - 1);
+}
+
+/* Sleeps until the holder that `found` names has released the lock, or has ended. Returns true if this process has taken the lock
+ * over from a holder that has ended. */
+static bool hashed_sleep(struct hdl_win *w, uint32_t *word, uint32_t found)
+{
+	struct hashed_wait h = { .w = w, .word = word, .found = found | HDL_HASHED_AWAITED };
+	int holder = (int)hdl_hashed_holder(found) - 1;
+
+	if (holder >= w->size || !hdl_hashed_await(word, found))
+		return false;
+	if (holder != w->rank)
+		hdl_comm_ep(w->comm, holder);	/* the transport then notices that the holder ends */
+	hdl_rma_wait(w, hashed_changed, &h);
+	return hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, holder)) == HDL_PROC_ENDED &&
+	       hdl_hashed_take_over(word, h.found, (uint32_t)w->rank + 1);
+}
+
+/*
+ * Takes a hashed lock. The holder may be slow, or stopped, and may need this process's progress, where no device reaches memory
+ * directly. So the library's lock is open in all steps but the spins. Returns MPI_SUCCESS: this process has the lock.
+ * MPI_ERR_PROC_ABORTED: the lock was that of a process that has ended, and is free.
+ */
 static int hashed_lock(struct hdl_win *w, const struct hdl_target *t, uint32_t *word)
 {
-	uint32_t me = (uint32_t)w->rank + 1, holder;
+	uint32_t me = (uint32_t)w->rank + 1, found;
+	unsigned spins = hdl_wait_spins() ? SPINS : 0;
 
-	for (unsigned tries = 1; (holder = hdl_hashed_try(word, me)); tries++) {
-		cpu_relax();
-		if (tries % SPINS)
+	for (unsigned vain = 0; (found = hdl_hashed_try(word, me)); vain++) {
+		enum hdl_wait_next next = hdl_wait_nth(vain, spins, YIELDS);
+
+		if (next == HDL_WAIT_SPIN) {
+			cpu_relax();
 			continue;
-		/* the holder may need this process's progress, where no device reaches memory directly */
-		hdl_tp_progress(hdl_mpi_tp);
-		sched_yield();
-		if (tries % (64 * SPINS) || holder > (uint32_t)w->size)
-			continue;
-		if (hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, (int)holder - 1)) == HDL_PROC_ENDED &&
-		    hdl_hashed_take_over(word, holder, me)) {
-			HDL_FAILPOINT("hashed-taken-over");
-			hdl_hashed_release(word);
-			return left_behind(w, t, (int)holder - 1);
 		}
+		hdl_tp_progress(hdl_mpi_tp);
+		hdl_wait_yield();
+		if (next != HDL_WAIT_SLEEP)
+			continue;
+		if (hashed_sleep(w, word, found)) {
+			HDL_FAILPOINT("hashed-taken-over");
+			hashed_unlock(w, word);
+			return left_behind(w, t, (int)hdl_hashed_holder(found) - 1);
+		}
+		/* the next holder may have the lock already: one look for each wake-up would lose against it */
+		vain = 0;
 	}
 	return MPI_SUCCESS;
 }
@@ -244,6 +290,28 @@ static int update(struct hdl_win *w, struct hdl_target *t, const struct hdl_elem
 	return rc;
 }
 
+/*
+ * Takes the hashed lock, and has a copy of a dynamic window's regions under it, from which the keys are taken:
+ *
+ *     1. Thread A waits for the hashed lock with the library's lock open
+ *     2. The owner attaches a region. Thread B drops the copy, and yields before it has read the new table
+ *     3. A gets the hashed lock, and would find no region
+ */
+static int hashed_lock_regions(struct hdl_win *w, struct hdl_target *t, uint32_t *word, uint64_t address)
+{
+	struct hdl_rkey *key;
+	uint64_t at;
+	int rc = hashed_lock(w, t, word);
+
+	while (!rc && unlikely(w->dynamic && t->lane == HDL_LANE_DEVICE && !t->version)) {
+		hashed_unlock(w, word);
+		rc = hdl_region_find(w, t, address, 1, &key, &at);
+		if (!rc)
+			rc = hashed_lock(w, t, word);
+	}
+	return rc;
+}
+
 /* Updates elements under the lock of the first one; all have that lock. */
 static int locked(struct hdl_win *w, struct hdl_target *t, const struct hdl_element *e, const struct hdl_acc_piece *piece,
 		  unsigned n, size_t elements, const char *in, const char *compare, char *out, char *buf)
@@ -253,13 +321,13 @@ static int locked(struct hdl_win *w, struct hdl_target *t, const struct hdl_elem
 
 	if (t->alone)
 		return update(w, t, e, piece, n, elements, in, compare, out, buf);
-	rc = hashed_lock(w, t, word);
+	rc = hashed_lock_regions(w, t, word, piece[0].at);
 	if (rc)
 		return rc;
 	HDL_FAILPOINT("hashed-locked");
 	rc = update(w, t, e, piece, n, elements, in, compare, out, buf);
 	HDL_FAILPOINT("hashed-written");
-	hdl_hashed_release(word);
+	hashed_unlock(w, word);
 	return rc;
 }
 
@@ -325,6 +393,24 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 	return bytes / e->size;
 }
 
+/* Returns the buffers of a call for memory that is not mapped; bounce_give ends their use. NULL: no memory. A call has buffers of its
+ * own, since the wait for a hashed lock lets other threads in. */
+static char *bounce_take(struct hdl_win *w)
+{
+	char *room = w->bounce;
+
+	w->bounce = NULL;
+	return room ? room : malloc(3 * (BATCH_FAR + 64));
+}
+
+static void bounce_give(struct hdl_win *w, char *room)
+{
+	if (w->bounce)
+		free(room);
+	else
+		w->bounce = room;
+}
+
 int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base,
 		   const char *compare, int64_t offset)
 {
@@ -340,10 +426,8 @@ int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc
 	int rc = MPI_SUCCESS;
 	unsigned n;
 
-	if (far && !w->bounce && !(w->bounce = malloc(3 * (BATCH_FAR + 64))))
+	if (far && !(room = bounce_take(w)))
 		return hdl_rma_no_memory("an accumulate");
-	if (far)
-		room = w->bounce;
 	buf = room + most + 64;
 	old = buf + most + 64;
 	HDL_STREAM_HERE(is, a->at.type);
@@ -372,6 +456,8 @@ int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc
 		if (result && !rc)
 			hdl_side_give(&out, result, elements * e.size);
 	}
+	if (far)
+		bounce_give(w, room);
 	return rc;
 }
 

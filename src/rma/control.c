@@ -40,6 +40,18 @@ void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t)
 	hdl_msg_send(m, t->ep, HDL_AM_WAKE, 0, NULL, 0, 0);
 }
 
+void hdl_rma_wake_all(struct hdl_win *w)
+{
+	for (int r = 0; r < w->size; r++) {
+		struct hdl_target *t = r == w->rank ? NULL : hdl_target_of(w, r);
+
+		if (!t && r != w->rank)
+			hdl_out_of_memory("a rank of a window", sizeof(*t));
+		if (t)
+			hdl_rma_wake(w, t);
+	}
+}
+
 static void on_wake(void *context, const struct hdl_am *am)
 {
 	(void)context;

@@ -64,21 +64,13 @@ static bool is_admitted(const struct lock_wait *l)
 	return hdl_lock_admits(__atomic_load_n(&l->t->state->lock, __ATOMIC_SEQ_CST), l->ticket, l->exclusive);
 }
 
-static bool has_ended(const struct hdl_win *w, int rank)
-{
-	int proc = hdl_comm_proc(w->comm, rank);
-	const struct hdl_ep *ep = hdl_ep_find(hdl_mpi_tp, proc);
-
-	return (hdl_rt_ended() && hdl_rt_has_ended(proc)) || (ep && hdl_ep_note((struct hdl_ep *)(uintptr_t)ep)->failed);
-}
-
 /* Returns 1 + the rank of a member that has ended and had to do with the lock; 0: none. */
 static uint32_t dead_holder(const struct lock_wait *l)
 {
 	for (int r = 0; r < l->w->size; r++)
 		if (r != l->w->rank &&
 		    hdl_lock_blocks(__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED), l->t->lock_state) &&
-		    has_ended(l->w, r))
+		    hdl_win_has_ended(l->w, r))
 			return (uint32_t)r + 1;
 	return 0;
 }
@@ -173,7 +165,7 @@ static bool mend_ready(const void *arg)
 	const struct lock_wait *l = arg;
 
 	for (int r = 0; is_broken(l->t) && r < l->w->size; r++)
-		if (__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_SEQ_CST) && !has_ended(l->w, r))
+		if (__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_SEQ_CST) && !hdl_win_has_ended(l->w, r))
 			return false;
 	return true;
 }

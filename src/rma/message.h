@@ -68,6 +68,8 @@ struct hdl_lock_owner {
 int hdl_control_init(const struct hdl_lock_owner *locks);
 /* Wakes the member if it sleeps in a wait. Must follow the store for which it waits, and a full fence. */
 void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t);
+/* Wakes all other members that sleep in a wait. Must: as hdl_rma_wake; the members map each other's state blocks. */
+void hdl_rma_wake_all(struct hdl_win *w);
 /* Waits as hdl_wait_until, with `asleep` set, so that writers into this process's state block send wake-ups. */
 void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void *arg);
 enum hdl_rma_sync { HDL_SYNC_POSTED, HDL_SYNC_COMPLETED, HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED, HDL_SYNC_UNLOCK, HDL_SYNC_GRANTED,

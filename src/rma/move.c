@@ -54,12 +54,12 @@ static struct part *part_new(void)
 }
 
 /*
- * Finds the key of memory of the target. Returns an error class. fixed: under a hashed lock, where the library's lock stays
- * closed:
+ * Finds the key of memory of the target. Returns an error class. fixed: under a hashed lock, which is held for a copy of some
+ * bytes only:
  *
  *     1. Thread A has a hashed lock. The target attaches a region, and thread B's put is under way
- *     2. A would read the new table, and wait for B's put with the library's lock open
- *     3. Thread C enters, and spins for the hashed lock that A has. A never gets the library's lock back
+ *     2. A would read the new table, and wait for B's put
+ *     3. All processes that want the hashed lock would wait for B's put, too
  */
 static int place_of(struct hdl_win *w, struct hdl_target *t, bool fixed, uint64_t address, uint64_t bytes,
 		    struct hdl_rkey **key, uint64_t *offset)

@@ -147,7 +147,7 @@ struct hdl_win {
 	bool start_nocheck, post_nocheck;
 	struct hdl_attached *attached;
 	void *region_tables;		/* owner: tables that readers may still read, linked by their first word */
-	void *bounce;			/* acc.c: two buffers, for memory that is not mapped */
+	void *bounce;			/* acc.c: buffers for memory that is not mapped; NULL: none, or a call uses them */
 	/* owner, locks by message */
 	struct hdl_target *lock_first, *lock_last;	/* requests that wait */
 	int lock_shared;		/* holders */

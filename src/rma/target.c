@@ -34,6 +34,14 @@ bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank)
 	       (w->record[rank].hints | w->record[w->rank].hints) & HDL_WIN_AGENT_QUEUES;
 }
 
+bool hdl_win_has_ended(const struct hdl_win *w, int rank)
+{
+	int proc = hdl_comm_proc(w->comm, rank);
+	const struct hdl_ep *ep = hdl_ep_find(hdl_mpi_tp, proc);
+
+	return (hdl_rt_ended() && hdl_rt_has_ended(proc)) || (ep && hdl_ep_note((struct hdl_ep *)(uintptr_t)ep)->failed);
+}
+
 struct hdl_win_state *hdl_win_state_of(const struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *r = &w->record[rank];

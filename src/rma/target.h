@@ -75,6 +75,8 @@ bool hdl_win_is_local(const struct hdl_win *w, int rank);
 bool hdl_win_is_of_host(const struct hdl_win *w);
 /* Whether this process and the member need agent queues (transport.h) to each other. */
 bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank);
+/* Whether the process of a member has ended, as far as this process knows; changes nothing. */
+bool hdl_win_has_ended(const struct hdl_win *w, int rank);
 /* Returns the state block of a member as mapped here; NULL: this process cannot reach it. */
 struct hdl_win_state *hdl_win_state_of(const struct hdl_win *w, int rank);
 /* Returns the memory of a member as mapped here; NULL: it is not. */
@@ -87,8 +89,8 @@ void hdl_regions_drop(struct hdl_target *t);
 /* Whether this process has attached all of [base, base + size). */
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
 /* Finds the key of a region of a member that has [address, address + size). *offset: in the region. Returns MPI_ERR_RMA_RANGE if
- * there is none. Must: this thread has no hashed lock, since the lock of runtime/threads.h is opened while a new version of the
- * table waits for operations with keys of the former one. */
+ * there is none. Must: this thread has no hashed lock, since a new version of the table waits for operations with keys of the
+ * former one. */
 int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
 		    uint64_t *offset);
 /* The same in the copy as it is: under a hashed lock. Must: hdl_region_find was called for the operation. */

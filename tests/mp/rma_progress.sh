@@ -25,5 +25,6 @@ try "computing targets, first contact" 66 tests/mp/rma_progress asymmetric
 # operations are messages, which the target's helper thread answers
 try "computing targets that share no memory" 3 -x SHCA_BEHAVE=noarena tests/mp/rma_progress computing
 try "a stopped holder of a lock" 3 tests/mp/rma_progress holder
+try "a stopped holder of a hashed lock" 3 tests/mp/rma_holder_stopped
 
 [ $fails = 0 ]

@@ -2,7 +2,8 @@
 /*
  * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window
  * of its own, in every kind of epoch, while other threads exchange messages; then threads that lock targets of one window, and
- * an owner that attaches regions meanwhile. Arguments: threads of each job (2; 0: only the last two), rounds (60).
+ * an owner that attaches regions meanwhile, and threads that wait for a hashed lock. Arguments: threads of each job (2; 0: only the
+ * last three), rounds (60).
  */
 #include "rma_test.h"
 
@@ -274,6 +275,50 @@ static void attach_meanwhile(void)
 	window_free(w);
 }
 
+/* ---- accumulates under one hashed lock, whose operands are packed first --------------------------------------- */
+
+enum { ADDERS = 4, STRIDED = 100 };
+
+/* Each thread has its own summand: one that another thread has packed meanwhile would show in the sum. */
+static void adds_strided(struct job *job)
+{
+	const struct window *w = &locked_window;
+	int64_t summands[2 * STRIDED];
+	MPI_Datatype strided;
+
+	MPI_Type_vector(STRIDED, 1, 2, MPI_INT64_T, &strided);
+	MPI_Type_commit(&strided);
+	for (int i = 0; i < 2 * STRIDED; i++)
+		summands[i] = (int64_t)1 << (10 * job->number);
+	for (int i = 0; i < rounds; i++)
+		MPI_Accumulate(summands, 1, strided, 0, disp(w, 0, 0), STRIDED, MPI_INT64_T, MPI_SUM, w->win);
+	MPI_Type_free(&strided);
+}
+
+static void add_strided(void)
+{
+	struct window *w = &locked_window;
+	int64_t sum = 0, sums[STRIDED];
+
+	for (int i = 0; i < ADDERS; i++)
+		sum += (int64_t)np * rounds << (10 * i);
+	window_new(w, CREATE, sizeof(sums), 1, MPI_INFO_NULL, WORLD);
+	own_begin(w);
+	memset(w->mem, 0, (size_t)w->size);
+	own_end(w);
+	meet(WORLD);
+	MPI_Win_lock_all(0, w->win);
+	run_threads(adds_strided, ADDERS, WORLD);
+	MPI_Win_unlock_all(w->win);
+	meet(WORLD);
+	own_begin(w);
+	memcpy(sums, w->mem, sizeof(sums));
+	own_end(w);
+	for (int i = 0; !me && i < STRIDED; i++)
+		CHECK_EQ(sums[i], sum);
+	window_free(w);
+}
+
 int main(int argc, char **argv)
 {
 	static void (*const kinds[])(struct job *) = { together, alone, together, created, messages, alone };
@@ -340,6 +385,7 @@ int main(int argc, char **argv)
 		if (flavour_possible(f))
 			lock_targets(f);
 	attach_meanwhile();
+	add_strided();
 	test_done("threads");
 	return 0;
 }

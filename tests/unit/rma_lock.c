@@ -376,7 +376,19 @@ Test(rma_hashed, holders)
 	/* 7 has ended: one of two takes over */
 	cr_assert(hdl_hashed_take_over(&word, 7, 8));
 	cr_assert(!hdl_hashed_take_over(&word, 7, 9));
-	hdl_hashed_release(&word);
+	cr_assert(!hdl_hashed_release(&word));
+	cr_assert(!word);
+	/* a process that sleeps is woken by the release, also if the holder that was asked has ended; one asks in vain whose word has
+	 * changed */
+	cr_assert(!hdl_hashed_try(&word, 7));
+	cr_assert(!hdl_hashed_await(&word, 8));
+	cr_assert(hdl_hashed_await(&word, 7));
+	cr_assert_eq(hdl_hashed_holder(hdl_hashed_try(&word, 8)), 7);
+	cr_assert(hdl_hashed_await(&word, hdl_hashed_try(&word, 9)));
+	cr_assert(!hdl_hashed_take_over(&word, 7, 8));
+	cr_assert(hdl_hashed_take_over(&word, 7 | HDL_HASHED_AWAITED, 8));
+	cr_assert_eq(hdl_hashed_holder(word), 8);
+	cr_assert(hdl_hashed_release(&word));
 	cr_assert(!word);
 	for (uintptr_t i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, adds, (void *)(i + 1));
