@@ -393,8 +393,8 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 	return bytes / e->size;
 }
 
-/* Returns the buffers of a call for memory that is not mapped; bounce_give ends their use. NULL: no memory. A call has buffers of its
- * own, since the wait for a hashed lock lets other threads in. */
+/* Returns the buffers of a call for memory that is not mapped; bounce_give ends their use. NULL: no memory. A call has buffers of
+ * its own, since the wait for a hashed lock lets other threads in. */
 static char *bounce_take(struct hdl_win *w)
 {
 	char *room = w->bounce;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process is stopped while it holds a hashed lock of a window: a process that waits for that lock goes on with its other threads'
- * calls, and waits for nothing but the holder.
+ * A process is stopped while it holds a hashed lock of a window: a process that waits for that lock goes on with its other
+ * threads' calls, and waits for nothing but the holder.
  *
  *     rma_holder_stopped [ROUNDS]          three ranks; 12 rounds
  *
@@ -12,8 +12,8 @@
  *                                          goes on ◀────────────────────── lets rank 1 go on
  *     joins the thread ────────────────────────────────────────────────▶ the next round
  *
- * Rank 1 is stopped at any instruction, and holds the lock at most of them: the accumulate is one of complex numbers of 32 bytes, of
- * which one lock covers all. So a round in which rank 1 does not hold the lock tests nothing, and there are several.
+ * Rank 1 is stopped at any instruction, and holds the lock at most of them: the accumulate is one of complex numbers of 32
+ * bytes, of which one lock covers all. So a round in which rank 1 does not hold the lock tests nothing, and there are several.
  */
 #include "rma_test.h"
 #include "stopped.h"
@@ -34,12 +34,12 @@ static int rounds = 12, accumulated;
 
 static void accumulate(int count)
 {
+	const MPI_Datatype type = MPI_C_LONG_DOUBLE_COMPLEX;
 	static long double _Complex ones[MANY];
 
 	for (int i = 0; i < count; i++)
 		ones[i] = 1;
-	CHECK_EQ(MPI_Accumulate(ones, count, MPI_C_LONG_DOUBLE_COMPLEX, 2, disp(&w, 2, 0), count, MPI_C_LONG_DOUBLE_COMPLEX, MPI_PROD,
-				w.win), MPI_SUCCESS);
+	CHECK_EQ(MPI_Accumulate(ones, count, type, 2, disp(&w, 2, 0), count, type, MPI_PROD, w.win), MPI_SUCCESS);
 }
 
 static void holder(void)
@@ -117,8 +117,8 @@ static void owner(pid_t pid)
 		n = answer();
 		CHECK_EQ(kill(pid, SIGCONT), 0);
 		if (n < TALKS) {
-			fprintf(stderr, "round %d: rank 0 has sent %d messages of %d: a thread that waits for a hashed lock keeps "
-				"the others out\n", round, n, TALKS);
+			fprintf(stderr, "round %d: rank 0 has sent %d messages of %d: a thread that waits for a hashed lock "
+				"keeps the others out\n", round, n, TALKS);
 			MPI_Abort(WORLD, 1);
 		}
 		MPI_Recv(NULL, 0, MPI_BYTE, 0, JOINED, WORLD, MPI_STATUS_IGNORE);

@@ -2,8 +2,8 @@
 /*
  * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window
  * of its own, in every kind of epoch, while other threads exchange messages; then threads that lock targets of one window, and
- * an owner that attaches regions meanwhile, and threads that wait for a hashed lock. Arguments: threads of each job (2; 0: only the
- * last three), rounds (60).
+ * an owner that attaches regions meanwhile, and threads that wait for a hashed lock. Arguments: threads of each job (2; 0:
+ * only the last three), rounds (60).
  */
 #include "rma_test.h"
 

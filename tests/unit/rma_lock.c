@@ -378,8 +378,8 @@ Test(rma_hashed, holders)
 	cr_assert(!hdl_hashed_take_over(&word, 7, 9));
 	cr_assert(!hdl_hashed_release(&word));
 	cr_assert(!word);
-	/* a process that sleeps is woken by the release, also if the holder that was asked has ended; one asks in vain whose word has
-	 * changed */
+	/* a process that sleeps is woken by the release, also if the holder that was asked has ended; a word that has changed is
+	 * not marked */
 	cr_assert(!hdl_hashed_try(&word, 7));
 	cr_assert(!hdl_hashed_await(&word, 8));
 	cr_assert(hdl_hashed_await(&word, 7));
