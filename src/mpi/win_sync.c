@@ -31,6 +31,7 @@ int PMPI_Win_fence(int assert, MPI_Win win)
 	if (next < 0)
 		return hdl_win_bad_epoch(w, call);
 	hdl_call = call;
+	w->epoch = HDL_EPOCH_WAITS;
 	rc = hdl_win_fence(w, assert);
 	w->epoch = (uint8_t)next;
 	w->open_all = false;	/* until the first operation: only then does a fence begin an epoch */
@@ -97,15 +98,17 @@ int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win)
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_group *g;
 	int next, rc;
+	uint8_t was;
 
 	if (!w)
 		return hdl_bad_win(call, win);
 	rc = group_call(w, call, group, assert, MPI_MODE_NOCHECK, HDL_CALL_START, &g, &next);
 	if (rc)
 		return rc;
+	was = w->epoch;
+	w->epoch = HDL_EPOCH_WAITS;
 	rc = hdl_win_start(w, g, assert);
-	if (!rc)
-		w->epoch = (uint8_t)next;
+	w->epoch = rc ? was : (uint8_t)next;
 	return sync_done(w, call, rc);
 }
 HDL_PROFILED(Win_start);
@@ -123,6 +126,7 @@ int PMPI_Win_complete(MPI_Win win)
 	if (next < 0)
 		return hdl_win_bad_epoch(w, call);
 	hdl_call = call;
+	w->epoch = HDL_EPOCH_WAITS;
 	rc = hdl_win_complete(w);
 	w->epoch = (uint8_t)next;
 	return sync_done(w, call, rc);
@@ -140,6 +144,9 @@ static int win_wait(const char *call, MPI_Win win, bool test, int *flag)
 		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid flag: it is a null pointer");
 	if (hdl_epoch_next(w->epoch, w->exposed, HDL_CALL_WAIT) < 0)
 		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "not allowed now: no exposure epoch of MPI_Win_post is open");
+	if (!w->post)
+		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call,
+				     "not allowed now: another thread waits for the end of the exposure epoch");
 	hdl_call = call;
 	rc = hdl_win_wait(w, test ? flag : NULL);
 	w->exposed = w->post != NULL;
@@ -265,6 +272,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	static const char call[] = "MPI_Win_lock_all";
 	struct hdl_win *w = hdl_win_get(win);
 	int next, rc;
+	uint8_t was;
 
 	if (!w)
 		return hdl_bad_win(call, win);
@@ -277,19 +285,18 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	if (w->hints & HDL_WIN_NO_LOCKS)
 		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "the window's info says no_locks");
 	hdl_call = call;
+	was = w->epoch;
+	w->epoch = HDL_EPOCH_WAITS;
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *t = hdl_target_of(w, r);
 
-		if (t && t->held) {
-			unlock_all(w, r);
-			return locked_already(w, call, r);
-		}
 		rc = t ? hdl_win_lock(w, t, false, assert & MPI_MODE_NOCHECK) : hdl_rma_no_memory("a rank of a window");
 		if (rc) {
 			char why[256];
 
 			snprintf(why, sizeof(why), "%s", hdl_reason_take());
 			unlock_all(w, r);
+			w->epoch = was;
 			return hdl_win_raise(w, rc, call, "%s", why);
 		}
 	}
@@ -313,6 +320,7 @@ int PMPI_Win_unlock_all(MPI_Win win)
 	if (next < 0)
 		return hdl_win_bad_epoch(w, call);
 	hdl_call = call;
+	w->epoch = HDL_EPOCH_WAITS;
 	rc = hdl_rma_flush_all(w);
 	unlocked = unlock_all(w, w->size);
 	w->open_all = false;

@@ -10,6 +10,12 @@
  *     FENCE_USED                          │         lock_all
  *                                         └─────────────────────▶ LOCKED_ALL ── unlock_all ──▶ NONE
  *
+ * WAITS: a thread is in a call that begins or ends an epoch, and waits with the library's lock open. Post and wait alone are
+ * allowed to the other threads. Without it:
+ *
+ *     1. Thread A is in MPI_Win_lock_all, and waits for rank 1's lock; the state is NONE
+ *     2. Thread B may open another epoch, or free the window under A
+ *
  * FENCE allows the same calls as NONE: whether a fence begins an epoch shows by the first operation. FENCE_USED allows operations
  * and fences only. The exposure epoch (post, wait) is a flag beside the state: no fence is allowed during it, and no post in
  * FENCE_USED.
@@ -20,7 +26,7 @@
 #include <stdbool.h>
 
 enum hdl_epoch { HDL_EPOCH_NONE, HDL_EPOCH_FENCE, HDL_EPOCH_FENCE_USED, HDL_EPOCH_STARTED, HDL_EPOCH_LOCKED, HDL_EPOCH_LOCKED_ALL,
-		 HDL_EPOCHS };
+		 HDL_EPOCH_WAITS, HDL_EPOCHS };
 /* The calls. FENCE_LAST: fence with MPI_MODE_NOSUCCEED. UNLOCK_LAST: of the last target that is locked. OPERATION: put, get or
  * accumulate. REQUEST: their request forms. FLUSH: flush, flush_local and their forms for all targets. */
 enum hdl_epoch_call { HDL_CALL_FENCE, HDL_CALL_FENCE_LAST, HDL_CALL_START, HDL_CALL_COMPLETE, HDL_CALL_LOCK, HDL_CALL_UNLOCK,
@@ -58,7 +64,9 @@ static inline int hdl_epoch_next(enum hdl_epoch epoch, bool exposed, enum hdl_ep
 	case HDL_CALL_WAIT:
 		return exposed ? (int)epoch : -1;
 	case HDL_CALL_OPERATION:
-		return epoch == HDL_EPOCH_NONE ? -1 : epoch == HDL_EPOCH_FENCE ? HDL_EPOCH_FENCE_USED : (int)epoch;
+		if (epoch == HDL_EPOCH_NONE || epoch == HDL_EPOCH_WAITS)
+			return -1;
+		return epoch == HDL_EPOCH_FENCE ? HDL_EPOCH_FENCE_USED : (int)epoch;
 	case HDL_CALL_REQUEST:
 	case HDL_CALL_FLUSH:
 		return passive ? (int)epoch : -1;
@@ -82,6 +90,7 @@ static inline const char *hdl_epoch_text(enum hdl_epoch epoch, bool exposed)
 		[HDL_EPOCH_STARTED] = "an epoch of MPI_Win_start is open",
 		[HDL_EPOCH_LOCKED] = "an epoch of MPI_Win_lock is open",
 		[HDL_EPOCH_LOCKED_ALL] = "an epoch of MPI_Win_lock_all is open",
+		[HDL_EPOCH_WAITS] = "another thread is in a call that opens or closes an epoch",
 	};
 
 	return exposed && (epoch == HDL_EPOCH_NONE || epoch == HDL_EPOCH_FENCE) ? "an exposure epoch of MPI_Win_post is open" :

@@ -143,7 +143,7 @@ struct hdl_win {
 					 * offsets in it. NULL: the places are in the fabric */
 	size_t segment_bytes;
 	struct hdl_mr *mr;
-	struct hdl_group *start, *post;	/* of the open epochs, with a reference; or NULL */
+	struct hdl_group *start, *post;	/* of the open epochs, with a reference; NULL: none is open, or a thread ends it */
 	bool start_nocheck, post_nocheck;
 	struct hdl_attached *attached;
 	void *region_tables;		/* owner: tables that readers may still read, linked by their first word */

@@ -16,6 +16,8 @@
  */
 #include "rma/sync.h"
 
+#include <errno.h>
+
 /* ---- fence --------------------------------------------------------------------------------------------------------------- */
 
 int hdl_win_barrier(struct hdl_win *w)
@@ -74,19 +76,29 @@ static struct hdl_target *group_target(struct hdl_win *w, const struct hdl_group
 	return w->target[member_of(w, g, i)];
 }
 
-/* Adds 1 to a counter of this process at a member. */
-static int signal_member(struct hdl_win *w, struct hdl_target *t, bool completed)
+/*
+ * Adds 1 to a counter of this process at a member, unless the member has failed. Cannot fail, so that all members of a group get
+ * their signal:
+ *
+ *     1. Rank 0 posts to ranks 1 and 2, of which rank 1 has failed
+ *     2. An error at rank 1 would end the call. Rank 2 waits in MPI_Win_start for rank 0, which lives, and so for ever
+ *
+ * The call that waits for the member, or the flush, returns the error.
+ */
+static void signal_member(struct hdl_win *w, struct hdl_target *t, bool completed)
 {
-	int err;
+	struct hdl_win_member *m;
 
+	if (hdl_target_failed(t))
+		return;
 	if (!t->state) {
-		err = hdl_rma_msg_sync(w, t, completed ? HDL_SYNC_COMPLETED : HDL_SYNC_POSTED, 0);
-		return err ? hdl_class_of(-err) : MPI_SUCCESS;
+		if (hdl_rma_msg_sync(w, t, completed ? HDL_SYNC_COMPLETED : HDL_SYNC_POSTED, 0) == -ENOMEM)
+			hdl_out_of_memory("a message to a rank that waits for a window", 1);
+		return;
 	}
-	struct hdl_win_member *m = &t->state->member[w->rank];
+	m = &t->state->member[w->rank];
 	__atomic_fetch_add(completed ? &m->completed : &m->posted, 1, __ATOMIC_SEQ_CST);
 	hdl_rma_wake(w, t);
-	return MPI_SUCCESS;
 }
 
 /* ---- post, start, complete, wait ------------------------------------------------------------------------------------------ */
@@ -99,10 +111,10 @@ int hdl_win_post(struct hdl_win *w, struct hdl_group *g, int assert)
 		return rc;
 	w->post_nocheck = assert & MPI_MODE_NOCHECK;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	for (int i = 0; i < g->size && !w->post_nocheck && !rc; i++)
-		rc = signal_member(w, group_target(w, g, i), false);
+	for (int i = 0; i < g->size && !w->post_nocheck; i++)
+		signal_member(w, group_target(w, g, i), false);
 	w->post = hdl_group_retain(g);
-	return rc;
+	return MPI_SUCCESS;
 }
 
 struct group_wait {
@@ -163,8 +175,13 @@ int hdl_win_start(struct hdl_win *w, struct hdl_group *g, int assert)
 	struct group_wait q = { .w = w, .g = g };
 	int rc = check_group(w, g);
 
-	if (!rc && !(assert & MPI_MODE_NOCHECK))
+	if (rc)
+		return rc;
+	if (!(assert & MPI_MODE_NOCHECK))
 		rc = group_wait(&q, "the exposure epoch of");
+	/* no epoch begins: the members that have posted wait in MPI_Win_wait for its end */
+	for (int i = 0; i < g->size && rc; i++)
+		signal_member(w, group_target(w, g, i), true);
 	if (rc)
 		return rc;
 	for (int i = 0; i < g->size; i++)
@@ -178,6 +195,7 @@ int hdl_win_complete(struct hdl_win *w)
 	struct hdl_group *g = w->start;
 	int rc = MPI_SUCCESS, one;
 
+	w->start = NULL;
 	for (int i = 0; i < g->size; i++) {
 		struct hdl_target *t = group_target(w, g, i);
 
@@ -185,13 +203,8 @@ int hdl_win_complete(struct hdl_win *w)
 		one = hdl_rma_flush(w, t);
 		rc = rc ? rc : one;
 	}
-	for (int i = 0; i < g->size; i++) {
-		struct hdl_target *t = group_target(w, g, i);
-
-		one = hdl_target_failed(t) ? MPI_SUCCESS : signal_member(w, t, true);
-		rc = rc ? rc : one;
-	}
-	w->start = NULL;
+	for (int i = 0; i < g->size; i++)
+		signal_member(w, group_target(w, g, i), true);
 	hdl_group_release(g);
 	return rc;
 }
@@ -202,17 +215,19 @@ int hdl_win_wait(struct hdl_win *w, int *flag)
 	struct hdl_group *g = w->post;
 	int rc;
 
+	w->post = NULL;		/* this thread's: another one may enter while this one waits */
 	if (flag) {
 		*flag = group_ready(&q);
 		if (!*flag) {
 			hdl_progress_test();
 			*flag = group_ready(&q);
 		}
-		if (!*flag)
+		if (!*flag) {
+			w->post = g;
 			return MPI_SUCCESS;
+		}
 	}
 	rc = group_wait(&q, "the access epoch of");
-	w->post = NULL;
 	hdl_group_release(g);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return rc;

@@ -11,7 +11,8 @@
  *
  * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an exclusive
  * lock at the lowest survivor), flush, start (the dead rank has not posted), wait (the dead rank has not completed), fence,
- * freed (the lowest survivor has freed the window, while the other survivors go on to lock it and to accumulate there), random
+ * freed (the lowest survivor has freed the window, while the other survivors go on to lock it and to accumulate there), groups
+ * (the lowest survivor posts to, and then starts, a group of the dead rank and of survivors: their epochs end as usual), random
  * (traffic of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit code is
  * the launcher's for a killed rank.
  */
@@ -20,9 +21,10 @@
 #include "rma_test.h"
 
 static const char *const names[] = {"put",   "get",   "accumulate", "fetch_and_op", "compare_and_swap", "lock",  "holder",
-				    "flush", "start", "wait",       "fence",        "freed",            "random", "within"};
-enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, FREED, RANDOM,
-       WITHIN, WHATS };
+				    "flush", "start", "wait",       "fence",        "freed",            "groups",
+				    "random", "within"};
+enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, FREED, GROUPS,
+       RANDOM, WITHIN, WHATS };
 
 static struct window w;
 static int dead, what, first;	/* first: the lowest survivor */
@@ -119,6 +121,37 @@ static int freed(void)
 	return until_told(PUT, true);
 }
 
+/* The dead rank is the first of the group, so that an error at that rank would keep the call from the others. */
+static int groups(void)
+{
+	int ranks[64], n = 0, rc = until_told(PUT, true);
+	MPI_Group all, g;
+
+	if (!survivors_told(rc))
+		return rc;
+	ranks[n++] = dead;
+	for (int r = 0; r < np; r++)
+		if (r != dead && r != first)
+			ranks[n++] = r;
+	MPI_Win_get_group(w.win, &all);
+	MPI_Group_incl(all, me == first ? n : 1, me == first ? ranks : &first, &g);
+	MPI_Group_free(&all);
+	if (me == first) {
+		MUST(MPI_Win_post(g, 0, w.win));
+		rc = MPI_Win_wait(w.win);
+		if (survivors_told(rc))
+			rc = MPI_Win_start(g, 0, w.win);
+	} else {
+		MUST(MPI_Win_start(g, 0, w.win));
+		MUST(operate(PUT, first));
+		MUST(MPI_Win_complete(w.win));
+		MUST(MPI_Win_post(g, 0, w.win));
+		MUST(MPI_Win_wait(w.win));
+	}
+	MPI_Group_free(&g);
+	return rc;
+}
+
 static int provoke(void)
 {
 	MPI_Group g;
@@ -161,6 +194,8 @@ static int provoke(void)
 		return rc;
 	case FREED:
 		return freed();
+	case GROUPS:
+		return groups();
 	default:
 		return until_told(what, what == FLUSH || me % 2);
 	}

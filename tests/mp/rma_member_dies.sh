@@ -24,7 +24,7 @@ if [ "${RMA_DEATH:-}" = all ]; then
 		dies_at 3 2 create $point
 	done
 	for flavour in create allocate shared dynamic; do
-		for what in put get accumulate fetch_and_op compare_and_swap lock holder flush start wait fence freed; do
+		for what in put get accumulate fetch_and_op compare_and_swap lock holder flush start wait fence freed groups; do
 			dies 2 1 $flavour $what
 			dies 4 0 $flavour $what
 			dies 5 2 $flavour $what
@@ -58,6 +58,8 @@ else
 	dies 3 1 create fence
 	dies 4 3 allocate freed
 	SHCA_BEHAVE=noarena dies 4 3 create freed
+	dies 4 0 allocate groups
+	SHCA_BEHAVE=noarena dies 4 3 create groups
 	SHCA_BEHAVE=noarena dies 3 0 dynamic freed
 	export RMA_GRANULARITY=8	# accumulates by the device
 	dies 3 1 create accumulate

@@ -8,6 +8,7 @@
 #include "rma_test.h"
 
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 static int copies = 2, rounds = 60;
@@ -156,6 +157,27 @@ static void locks_the_same(struct job *job)
 	}
 }
 
+/* Rank 0 holds its own lock: a thread waits in MPI_Win_lock_all, and until that call returns no other thread opens an epoch. */
+static void locks_all(struct job *job)
+{
+	const struct window *w = &locked_window;
+	int rc, class;
+
+	if (!job->number) {
+		/* the other thread may have an epoch open for a moment */
+		do
+			rc = MPI_Win_lock_all(0, w->win);
+		while (rc);
+		MPI_Win_unlock_all(w->win);
+		return;
+	}
+	for (time_t end = time(NULL) + 20; !(rc = MPI_Win_start(MPI_GROUP_EMPTY, 0, w->win)) && time(NULL) < end;)
+		MPI_Win_complete(w->win);
+	MPI_Error_class(rc, &class);
+	CHECK_EQ(class, MPI_ERR_RMA_SYNC);
+	MPI_Send(NULL, 0, MPI_BYTE, 0, 0, job->comm);
+}
+
 static void run_threads(void (*run)(struct job *), int n, MPI_Comm comm)
 {
 	struct job jobs[64];
@@ -191,6 +213,17 @@ static void lock_targets(enum flavour flavour)
 	MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
 	if (me) {
 		run_threads(locks_the_same, 2, WORLD);
+	} else {
+		for (int i = 1; i < np; i++)
+			MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, WORLD, MPI_STATUS_IGNORE);
+		MPI_Win_unlock(0, w->win);
+	}
+	meet(WORLD);
+	if (!me)
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win);
+	meet(WORLD);
+	if (me) {
+		run_threads(locks_all, 2, WORLD);
 	} else {
 		for (int i = 1; i < np; i++)
 			MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, WORLD, MPI_STATUS_IGNORE);
@@ -292,6 +325,7 @@ static void adds_strided(struct job *job)
 		summands[i] = (int64_t)1 << (10 * job->number);
 	for (int i = 0; i < rounds; i++)
 		MPI_Accumulate(summands, 1, strided, 0, disp(w, 0, 0), STRIDED, MPI_INT64_T, MPI_SUM, w->win);
+	MPI_Win_flush(0, w->win);
 	MPI_Type_free(&strided);
 }
 

@@ -344,6 +344,19 @@ static void epochs(int epoch, struct did d, int left)
 	}
 }
 
+/* While a thread waits in a call that opens or closes an epoch, the others may post and wait. */
+Test(rma_epoch, a_thread_waits)
+{
+	for (int c = 0; c < HDL_CALLS; c++)
+		for (int exposed = 0; exposed < 2; exposed++) {
+			int next = hdl_epoch_next(HDL_EPOCH_WAITS, exposed, (enum hdl_epoch_call)c);
+			bool allowed = c == (exposed ? HDL_CALL_WAIT : HDL_CALL_POST);
+
+			cr_assert_eq(next, allowed ? HDL_EPOCH_WAITS : -1, "call %d: %d", c, next);
+		}
+	cr_assert(hdl_epoch_text(HDL_EPOCH_WAITS, false)[0]);
+}
+
 Test(rma_epoch, every_sequence)
 {
 	epochs(HDL_EPOCH_NONE, (struct did){ 0 }, 7);
