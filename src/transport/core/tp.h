@@ -117,6 +117,7 @@ struct hdl_tp {
 	struct hdl_am_handler { hdl_am_fn fn; void *context; } *handlers;	/* HDL_AM_IDS, by number; or NULL */
 	struct hdl_idtab mrs, rmas;	/* regions; operations that an answer ends */
 	struct hdl_rma_peer **rma;	/* by the peers' ids; NULL: none was begun */
+	struct hdl_rma_served *rma_served;	/* peers' operations that handlers have begun (rma.h), linked by next */
 	struct hdl_agent_queue *agents;	/* agent queues, linked by next */
 	const struct hdl_agent_user *agent_user;
 	uint32_t nrma, rma_open;	/* length of rma; operations under way */

@@ -644,10 +644,30 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 static const struct hdl_agent_user agent_user = { .fill = update_request, .done = hdl_rma_part_done,
 						  .refusal = hdl_rma_refusal, .by_message = by_message };
 
+void hdl_rma_serve(struct hdl_rma_served *s, struct hdl_ep *ep)
+{
+	struct hdl_rma_served **first = &ep->tp->rma_served;
+
+	*s = (struct hdl_rma_served){ .next = *first, .link = first, .ep = ep };
+	if (s->next)
+		s->next->link = &s->next;
+	*first = s;
+}
+
+void hdl_rma_serve_end(struct hdl_rma_served *s)
+{
+	*s->link = s->next;
+	if (s->next)
+		s->next->link = s->link;
+}
+
 bool hdl_rma_forget_peer(struct hdl_ep *ep)
 {
 	struct hdl_rma_peer *p = rma_find(ep);
 
+	for (const struct hdl_rma_served *s = ep->tp->rma_served; s; s = s->next)
+		if (s->ep == ep)
+			return false;
 	if (!p)
 		return true;
 	if (p->first)

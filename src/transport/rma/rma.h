@@ -121,7 +121,19 @@ int hdl_rma_refusal(enum ibv_wc_status status);
 void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m);
 void hdl_rma_on_got(void *context, const struct hdl_am *am);
 void hdl_rma_fail_peer(struct hdl_ep *ep, int err);
-/* Frees the state of a peer whose endpoint is about to be freed. Returns false if an operation is under way. */
+/* An operation of a peer on this process's memory, from its beginning by a handler to its answer. Keeps the endpoint:
+ *
+ *     1. A handler posts a peer's update to this process's own agent queue; the peer's process ends
+ *     2. No list has the peer's endpoint: the request and its queue name this process
+ *     3. The update completes, and is answered to an endpoint that was freed */
+struct hdl_rma_served {
+	struct hdl_rma_served *next, **link;
+	struct hdl_ep *ep;
+};
+void hdl_rma_serve(struct hdl_rma_served *s, struct hdl_ep *ep);
+void hdl_rma_serve_end(struct hdl_rma_served *s);
+/* Frees the state of a peer whose endpoint is about to be freed. Returns false if an operation of this process or of the peer is
+ * under way. */
 bool hdl_rma_forget_peer(struct hdl_ep *ep);
 /* Computes the new value of an update. */
 uint64_t hdl_rma_updated(enum hdl_update update, unsigned width, uint64_t old, uint64_t operand, uint64_t compare);

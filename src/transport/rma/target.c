@@ -8,7 +8,7 @@
 /* An operation that a handler has begun and that is not finished when the handler returns. */
 struct remote_op {
 	struct hdl_mr *mr;
-	struct hdl_ep *ep;
+	struct hdl_rma_served served;
 	uint32_t op;			/* number of the origin's operation */
 	uint64_t old;
 	struct hdl_fetch fetch;		/* PUT: fetches the payload */
@@ -32,7 +32,7 @@ static struct remote_op *remote_op_begin(struct hdl_mr *mr, struct hdl_ep *ep, u
 		return NULL;
 	}
 	h->mr = mr;
-	h->ep = ep;
+	hdl_rma_serve(&h->served, ep);
 	h->op = op;
 	mr->refs++;
 	return h;
@@ -41,6 +41,7 @@ static struct remote_op *remote_op_begin(struct hdl_mr *mr, struct hdl_ep *ep, u
 static void remote_op_end(struct remote_op *h)
 {
 	h->mr->refs--;
+	hdl_rma_serve_end(&h->served);
 	free(h);
 }
 
@@ -87,7 +88,7 @@ static void put_fetched(struct hdl_fetch *f, int err)
 {
 	struct remote_op *h = container_of(f, struct remote_op, fetch);
 
-	target_answer(h->ep, h->op, turned(err), 0);
+	target_answer(h->served.ep, h->op, turned(err), 0);
 	remote_op_end(h);
 }
 
@@ -128,7 +129,7 @@ static void got_sent(struct hdl_send *s, int err)
 
 	/* the origin has ended the operation already: it refused the announcement, or the rendezvous failed on both sides */
 	if (err && err != -ECANCELED && err != -EREMOTEIO && err != -EFAULT && err != -ENOBUFS)
-		target_answer(h->ep, h->op, err, 0);
+		target_answer(h->served.ep, h->op, err, 0);
 	remote_op_end(h);
 }
 
@@ -169,7 +170,7 @@ static void target_updated(struct hdl_rma *op, int err)
 {
 	struct remote_op *h = container_of(op, struct remote_op, update);
 
-	target_answer(h->ep, h->op, err, h->old);
+	target_answer(h->served.ep, h->op, err, h->old);
 	remote_op_end(h);
 }
 
