@@ -216,7 +216,8 @@ static bool hashed_sleep(struct hdl_win *w, uint32_t *word, uint32_t found)
 	if (holder != w->rank)
 		hdl_comm_ep(w->comm, holder);	/* the transport then notices that the holder ends */
 	hdl_rma_wait(w, hashed_changed, &h);
-	return hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, holder)) == HDL_PROC_ENDED &&
+	/* this process's rank: another thread, which waits for a move */
+	return holder != w->rank && hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, holder)) == HDL_PROC_ENDED &&
 	       hdl_hashed_take_over(word, h.found, (uint32_t)w->rank + 1);
 }
 

@@ -8,7 +8,6 @@
  *     HANDLER   an accumulate by messages, of bytes (acc_origin.c)
  */
 #include "rma/operation.h"
-#include "runtime/wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -114,26 +113,27 @@ static int move_run(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t 
 	return rc;
 }
 
+static bool has_moved(const void *arg)
+{
+	return *(const int *)arg;
+}
+
 int hdl_rma_move_now(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t address, void *buf, size_t bytes)
 {
 	int now = 0;
 	struct part p = { .now = &now };
 	struct hdl_rkey *key;
-	unsigned idle = 0;
 	uint64_t offset;
 	int rc = place_of(w, t, true, address, bytes, &key, &offset);
 
+	/* no thread drops the copy of the target's regions, with the key, while an operation is pending */
+	t->pending++;
 	if (!rc)
 		rc = begin_part(put, key, offset, buf, bytes, &p);
-	/* over UD the target must make progress, and may be queued on this CPU */
-	while (!rc && !now) {
-		if (hdl_tp_progress(hdl_mpi_tp))
-			idle = 0;
-		else if (!now && !hdl_threads)
-			hdl_tp_idle(hdl_mpi_tp, &idle);
-		else if (!now && hdl_wait_nth(idle++, hdl_wait_spins(), 0) != HDL_WAIT_SPIN)
-			sched_yield();
-	}
+	/* over UD the target must make progress, and may be stopped */
+	if (!rc && !now)
+		hdl_wait_until(has_moved, &now);
+	t->pending--;
 	return rc ? rc : now < 0 ? hdl_rma_class(now) : MPI_SUCCESS;
 }
 

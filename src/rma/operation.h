@@ -14,8 +14,8 @@ void hdl_rma_part_ended(struct hdl_target *t, struct hdl_rma_group *g, int class
 
 /* Checks the displacement. Returns MPI_ERR_DISP or MPI_ERR_RMA_RANGE. *offset: of the target buffer from the member's base. */
 int hdl_rma_range(const struct hdl_win *w, const struct hdl_target *t, const struct hdl_rma_args *a, int64_t *offset);
-/* Moves `bytes` between buf and the member's memory at `address` (the owner's) and returns when that is complete; the lock of
- * runtime/threads.h is not opened. */
+/* Moves `bytes` between buf and the member's memory at `address` (the owner's) and returns when that is complete. Waits with the
+ * lock of runtime/threads.h open, also under a hashed lock: a thread that wants the same one waits in the same way. */
 int hdl_rma_move_now(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t address, void *buf, size_t bytes);
 
 /* ---- acc.c ----------------------------------------------------------------------------------------------------------- */

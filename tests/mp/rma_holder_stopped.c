@@ -3,7 +3,7 @@
  * A process is stopped while it holds a hashed lock of a window: a process that waits for that lock goes on with its other
  * threads' calls, and waits for nothing but the holder.
  *
- *     rma_holder_stopped [ROUNDS]          three ranks; 12 rounds
+ *     rma_holder_stopped [ROUNDS [target]]     three ranks; 12 rounds
  *
  *     rank 0                               rank 1                          rank 2: owner of the memory
  *                                          accumulates without end         stops rank 1
@@ -14,6 +14,9 @@
  *
  * Rank 1 is stopped at any instruction, and holds the lock at most of them: the accumulate is one of complex numbers of 32
  * bytes, of which one lock covers all. So a round in which rank 1 does not hold the lock tests nothing, and there are several.
+ *
+ * target: rank 1 is the owner of the memory, and the thread holds the lock while it waits for rank 1 (over UD, where the owner
+ * moves the memory).
  */
 #include "rma_test.h"
 #include "stopped.h"
@@ -26,11 +29,11 @@
 #define BYTES	32768
 #define MANY	(BYTES / (int)sizeof(long double _Complex))
 #define TALKS	200			/* messages to and fro of a round: some begin when the thread waits for the lock */
-#define SECONDS	60			/* the bound of each wait */
+#define SECONDS	30			/* the bound of each wait */
 
 enum { GO = 1, TALK, ANSWER, JOINED, ENOUGH };
 static struct window w;
-static int rounds = 12, accumulated;
+static int rounds = 12, owning = 2, accumulated;	/* owning: the owner of the memory */
 
 static void accumulate(int count)
 {
@@ -39,7 +42,7 @@ static void accumulate(int count)
 
 	for (int i = 0; i < count; i++)
 		ones[i] = 1;
-	CHECK_EQ(MPI_Accumulate(ones, count, type, 2, disp(&w, 2, 0), count, type, MPI_PROD, w.win), MPI_SUCCESS);
+	CHECK_EQ(MPI_Accumulate(ones, count, type, owning, disp(&w, owning, 0), count, type, MPI_PROD, w.win), MPI_SUCCESS);
 }
 
 static void holder(void)
@@ -48,7 +51,7 @@ static void holder(void)
 
 	while (!enough) {
 		/* a call that makes progress yields the CPU, so that the rank would be stopped there */
-		for (int i = 0; i < 200; i++)
+		for (int i = 0; i < 200 && owning != me; i++)
 			accumulate(MANY);
 		MPI_Iprobe(2, ENOUGH, WORLD, &enough, MPI_STATUS_IGNORE);
 	}
@@ -100,7 +103,7 @@ static int answer(void)
 	return n;
 }
 
-static void owner(pid_t pid)
+static void stopper(pid_t pid)
 {
 	int n;
 
@@ -117,8 +120,8 @@ static void owner(pid_t pid)
 		n = answer();
 		CHECK_EQ(kill(pid, SIGCONT), 0);
 		if (n < TALKS) {
-			fprintf(stderr, "round %d: rank 0 has sent %d messages of %d: a thread that waits for a hashed lock "
-				"keeps the others out\n", round, n, TALKS);
+			fprintf(stderr, "round %d: rank 0 has sent %d messages of %d: a thread within an accumulate keeps the "
+				"others out\n", round, n, TALKS);
 			MPI_Abort(WORLD, 1);
 		}
 		MPI_Recv(NULL, 0, MPI_BYTE, 0, JOINED, WORLD, MPI_STATUS_IGNORE);
@@ -141,9 +144,11 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1)
 		rounds = atoi(argv[1]);
+	if (argc > 2 && !strcmp(argv[2], "target"))
+		owning = 1;
 	MPI_Info_create(&info);
 	MPI_Info_set(info, "mpi_accumulate_granularity", "32768");
-	window_new(&w, ALLOCATE, BYTES, 1, info, WORLD);
+	window_new(&w, owning == 1 ? CREATE : ALLOCATE, BYTES, 1, info, WORLD);
 	MPI_Info_free(&info);
 	own_begin(&w);
 	for (int i = 0; i < MANY; i++)
@@ -157,7 +162,7 @@ int main(int argc, char **argv)
 	else if (me == 1)
 		holder();
 	else
-		owner(pid);
+		stopper(pid);
 	MPI_Win_unlock_all(w.win);
 	meet(WORLD);
 	own_begin(&w);

@@ -26,5 +26,6 @@ try "computing targets, first contact" 66 tests/mp/rma_progress asymmetric
 try "computing targets that share no memory" 3 -x SHCA_BEHAVE=noarena tests/mp/rma_progress computing
 try "a stopped holder of a lock" 3 tests/mp/rma_progress holder
 try "a stopped holder of a hashed lock" 3 tests/mp/rma_holder_stopped
+try "a stopped target, under a hashed lock" 3 -x HEDDLE_TRANSPORT=ud tests/mp/rma_holder_stopped 3 target
 
 [ $fails = 0 ]
