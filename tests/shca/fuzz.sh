@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds the fuzzer of verbs calls with clang (libFuzzer, AddressSanitizer, UndefinedBehaviorSanitizer), and runs it: fuzz.sh [SECONDS], else
-# SHCA_FUZZ_SECONDS, else 30. SHCA_FUZZ_CORPUS: a directory that keeps the inputs that have reached something new. Run in the build directory.
+# SHCA_FUZZ_SECONDS, else 30. SHCA_FUZZ_CORPUS: a directory that keeps the inputs that have reached something new. SHCA_FUZZ_CALLS: the most
+# calls of an input. Run in the build directory.
 set -eu
 command -v clang >/dev/null || { echo "SKIP: no clang"; exit 77; }
 seconds=${1:-${SHCA_FUZZ_SECONDS:-30}}
@@ -31,7 +32,7 @@ corpus=${SHCA_FUZZ_CORPUS:-$dir/corpus}
 mkdir -p "$corpus"
 # leaks: memory of a dying process in this address space is not freed
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	"$dir/fuzz" -max_total_time="$seconds" -max_len=2048 -len_control=0 -timeout=60 -rss_limit_mb=6000 -print_final_stats=1 -artifact_prefix="${SHCA_FUZZ_CORPUS:-.}/" \
+	"$dir/fuzz" -max_total_time="$seconds" -max_len=$((32 * ${SHCA_FUZZ_CALLS:-64})) -len_control=0 -timeout=60 -rss_limit_mb=6000 -print_final_stats=1 -artifact_prefix="${SHCA_FUZZ_CORPUS:-.}/" \
 	"$corpus" >"$dir/out" 2>&1 || { tail -n 60 "$dir/out"; echo "FAIL: the input is in ${SHCA_FUZZ_CORPUS:-.}"; exit 1; }
-grep 'stat::number_of_executed_units\|^Done' "$dir/out"
+grep 'stat::number_of_executed_units\|^Done\|^[0-9]* calls' "$dir/out"
 exit 0

@@ -7,6 +7,9 @@
  *
  *     tests/shca/fuzz.sh [SECONDS]        builds and runs the fuzzer
  *
+ * SHCA_FUZZ_CALLS is the most calls of one input (64). More calls per process, with a corpus of its own, is how to make 10^8 calls in
+ * an hour: the beginning and the end of the process take most of the time of a short input. The fuzzer prints the calls it made.
+ *
  * Pointers that a call follows are valid, since the caller's address space is the caller's business; the input chooses all else:
  * sizes, numbers, states, masks, flags, keys, and the addresses of registered memory and segments.
  */
@@ -18,7 +21,6 @@
 
 #define BYTES 4096u
 #define MANY 6u			/* objects of a sort */
-#define CALLS 64u		/* of an input */
 
 /* ---- the bystander: a process in another domain ------------------------------------------------------------------------ */
 
@@ -28,6 +30,8 @@ static struct ibv_qp *aq, *bq;		/* a connection with itself */
 static struct ibv_pd *apart;		/* the domain of the objects that the input's process has no permission for */
 static char *a_private, *a_arena;
 static struct ibv_mr *a_mr, *canary, *canary_arena;
+static unsigned long max_calls = 64;	/* of an input: SHCA_FUZZ_CALLS */
+static unsigned long long made_calls;	/* of all inputs */
 static struct ibv_qp *open_qp;		/* a queue that the process may connect to, in the domain of a_mr */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -41,13 +45,24 @@ static char *guarded(size_t bytes)
 	return p + 4096;
 }
 
+static void print_calls(void)
+{
+	fprintf(stderr, "%llu calls\n", made_calls);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+	const char *calls_wanted = getenv("SHCA_FUZZ_CALLS");
 	const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	struct rig_path path = {.timeout = 4, .retry_cnt = 1, .rnr_retry = 0, .min_rnr_timer = 1};
 
 	(void)argc;
 	(void)argv;
+	if (calls_wanted) {
+		max_calls = strtoul(calls_wanted, NULL, 10);
+		CHECK(max_calls);
+	}
+	CHECK(!atexit(print_calls));
 	setenv("SHCA_DEATH_MS", "60000", 1);
 	rig_virtual(&a, NULL);
 	acq = rig_cq(&a, 4096, NULL);
@@ -320,6 +335,14 @@ static void exp_send(void)
 	uint32_t key;
 	wr.wr.rdma.remote_addr = any_remote(&key);
 	wr.wr.rdma.rkey = key;
+	if (q && q->qp_type == IBV_QPT_UD) {
+		/* wr.ud.ah and wr.rdma share memory */
+		wr.wr.ud.ah = ONE_OF(ah);
+		wr.wr.ud.remote_qpn = u32();
+		wr.wr.ud.remote_qkey = u8() & 1 ? RIG_QKEY : u32();
+		if (!wr.wr.ud.ah)
+			return;
+	}
 	wr.op.calc.calc_op = (enum ibv_exp_calc_op)(u8() % 7);
 	wr.op.calc.data_type = (enum ibv_exp_calc_data_type)(u8() % 4);
 	wr.op.calc.data_size = (enum ibv_exp_calc_data_size)(u8() % 3);
@@ -505,7 +528,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	qp[0] = rig_small_qp(&v, IBV_QPT_RC, cq[0], cq[0], NULL, 0);
 	become_peers(qp[0]);
 	uint8_t how = u8();
-	for (uint32_t n = 0; n < CALLS && left; n++)
+	for (unsigned long n = 0; n < max_calls && left; n++, made_calls++)
 		calls[u8() % ARRAY_SIZE(calls)]();
 	end_process(how);
 	CHECK(!shca_destroy_qp(open_qp));
