@@ -306,24 +306,28 @@ static void ud_receives(struct ud *u)
 	vt_none(u->scq);
 }
 
-/* Receives that are no plain memory of the fabric: one with a wrong key in the second segment, and private memory at an address
- * that could be an offset of the fabric. */
+/* Receives that are no plain memory of the fabric: one with a wrong key, alone and in the second segment, and private memory at
+ * an address that could be an offset of the fabric. */
 static void ud_odd_receives(struct ud *u)
 {
 	struct ibv_sge bad_second[2] = { vt_sge(u->mr, 512, 100), vt_sge(u->mr, 1024, 100) };
-	struct ibv_recv_wr wr = { .wr_id = 1, .sg_list = bad_second, .num_sge = 2 }, *bad;
-	char *low = mmap((void *)0x10000000, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_recv_wr wr = { .wr_id = 1, .sg_list = bad_second }, *bad;
+	char *low = mmap((void *)0x100000, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(low != MAP_FAILED, "mmap");
 	bad_second[1].lkey ^= 0x5500;
 	memset(u->mem, 0x55, 2048);
-	CHECK(!ibv_post_recv(u->b, &wr, &bad), "recv");
-	ud_send(u, u->b->qp_num, VT_QKEY, "wrong key", 10, false);
-	vt_expect(u->rcq, 1, IBV_WC_LOC_PROT_ERR);
-	CHECK(memcmp(u->mem + 512 + 40, "wrong key", 10), "a receive whose key is wrong was written to");
-	/* a responder with an invalid receive is in ERR */
-	CHECK(!vt_to(u->b, IBV_QPS_RESET), "RESET");
-	vt_connect(u->b, 0);
+	for (wr.num_sge = 2; wr.num_sge; wr.num_sge--) {
+		CHECK(!ibv_post_recv(u->b, &wr, &bad), "recv");
+		ud_send(u, u->b->qp_num, VT_QKEY, "wrong key", 10, false);
+		vt_expect(u->rcq, 1, IBV_WC_LOC_PROT_ERR);
+		CHECK(memcmp(u->mem + 512 + 40, "wrong key", 10), "a receive whose key is wrong was written to");
+		/* a responder with an invalid receive is in ERR */
+		CHECK(!vt_to(u->b, IBV_QPS_RESET), "RESET");
+		vt_connect(u->b, 0);
+		wr.sg_list = &bad_second[1];
+		bad_second[1].addr = bad_second[0].addr;
+	}
 	struct ibv_mr *mr = vt_mr(&u->t, low, 4096, VT_ACCESS);
 	CHECK(!vt_recv(u->b, 2, vt_sge(mr, 0, 512)), "recv");
 	ud_send(u, u->b->qp_num, VT_QKEY, "private", 8, false);

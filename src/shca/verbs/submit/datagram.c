@@ -90,14 +90,15 @@ static inline void fetch_receive(struct shca_thread *thr, const struct shca_rout
 #endif
 }
 
-/* Takes the receive at the head of the queue. Returns NULL if no receive is there, or if it has not one segment in the arena. */
+/* Takes the receive at the head of the queue. Returns NULL if no receive is there, or if it has not one segment in the arena. A
+ * segment with a wrong key is not in the arena (shca_mkey_seg). */
 static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r,
 					      uint64_t pos, uint64_t mask, uint32_t len)
 {
 	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_acquire);
 	struct shca_rwqe *w = datagram_rwqe_of(r, e);
 
-	if (e >> 24 != (pos & SHCA_POS_MASK) || !shca_rwqe_posted(w, pos) || w->bad || w->nsge != 1 ||
+	if (e >> 24 != (pos & SHCA_POS_MASK) || !shca_rwqe_posted(w, pos) || w->nsge != 1 ||
 	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH || !shca_fits(thr->m, w->sge[0].where, len + GRH) ||
 	    !shca_rwqe_stands(thr->m, r->slot, w, r->stride))
 		return NULL;
