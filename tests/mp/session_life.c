@@ -309,7 +309,8 @@ static void child(void)
 	if (!pid)
 		exit(0);
 	CHECK(pid > 0);
-	sleep(1);
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
 	one_session(NULL, "parent");
 }
 

@@ -137,9 +137,8 @@ static int write_push_one(struct hdl_ep *ep)
 	if (n > ep->dev->max_msg)
 		n = ep->dev->max_msg;
 	bool last = op->posted + n == op->total;
-	/* On a ring, WRITTEN would be a WRITE, too, which without `sequence` may land before the data: then the last chunk has
-	 * an immediate. */
-	bool tell = last && op->split && ep->dev->promises.sequence;
+	/* Without `at_once` WRITTEN would wait for the completion of the data: then the last chunk has an immediate. */
+	bool tell = last && op->split && ep->dev->promises.at_once;
 	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->posted, .length = (uint32_t)n, .lkey = lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
 				  .opcode = last && !tell ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
