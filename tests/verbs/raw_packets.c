@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Raw packet queue pairs and their flows, as programs of other devices use them: capabilities and states; sends by both
- * interfaces; losses of a queue without a receive, or with one that is too short; VLAN tags; self loopback; sniffers and default
- * flows; several processes; refusals.
+ * interfaces; losses of a queue without a receive, or with one that is too short; IP options; VLAN tags; self loopback; sniffers and
+ * default flows; several processes; refusals.
  */
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
@@ -192,6 +192,14 @@ static void sends(void)
 		CHECK(wc.opcode == IBV_WC_SEND, "opcode");
 		arrived(other_cq, 5, len);
 	}
+	/* a queue in error takes no receive of the SRQ */
+	CHECK(!vt_to(b, IBV_QPS_ERR) && !vt_srq_recv(srq, 7, vt_sge(mr, 0, JUMBO)), "ERR");
+	send_to(a, mac_b, 10);
+	vt_none(other_cq);
+	CHECK(!vt_to(b, IBV_QPS_RESET), "RESET");
+	raw_ready(b);
+	send_to(a, mac_b, 11);
+	arrived(other_cq, 7, 25);
 	ibv_wr_start(ex);
 	ex->wr_flags = IBV_SEND_IP_CSUM;
 	ibv_wr_send(ex);
@@ -246,6 +254,29 @@ static void losses(void)
 	send_to(a, mac_b, 10);
 	vt_none(other_cq);
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
+/* The header of the transport stands behind the options of IPv4 and the extension headers of IPv6. */
+static void options(void)
+{
+	struct ibv_flow_spec_tcp_udp udp = {.type = IBV_FLOW_SPEC_UDP, .size = sizeof(udp), .val = {.dst_port = htons(8000)},
+					    .mask = {.dst_port = 0xffff}};
+	struct ibv_qp *a = ready(cq, 0, 1), *b = ready(other_cq, 0, 4);
+	struct rule r = rule_of(IBV_FLOW_ATTR_NORMAL, 0);
+
+	rule_add(&r, &udp, sizeof(udp));
+	struct ibv_flow *flow = flow_to(b, r);
+	CHECK(flow, "flow");
+	for (int i = 0; i < 4; i++) {
+		struct fields f = {.l3 = i & 1 ? 6 : 4, .extended = i & 2, .l4 = IPPROTO_UDP, .src_port = 7000, .dst_port = 8000,
+				   .payload = 30};
+		memcpy(f.dst, mac_b, 6);
+		post(b, (uint64_t)i, 256);
+		uint32_t len = frame_make(mem + AT, &f, 0);
+		send_status(a, len, IBV_WC_SUCCESS);
+		arrived(other_cq, (uint64_t)i, len);
+	}
+	CHECK(!ibv_destroy_flow(flow) && !ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
 }
 
 static void vlans(void)
@@ -545,6 +576,7 @@ int main(void)
 	states();
 	sends();
 	losses();
+	options();
 	vlans();
 	loopback();
 	refused();

@@ -57,10 +57,12 @@ static void conn_take(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_q
 	conn_add(todo, HDL_CONN_UP);
 }
 
+_Static_assert((HDL_QUEUE_CONNECTED & ~HDL_QUEUE_ADDRESSED) == HDL_QUEUE_BIT(HDL_QUEUE_RC), "accept() compares no kinds");
+
 static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct hdl_conn_event *e)
 {
-	/* queues in INIT serve the peer's proposal as well as this side's own */
-	bool made = c->state == HDL_CONN_ASKED && c->kind == e->kind;
+	/* queues in INIT serve the peer's proposal as well as this side's own: only one kind is proposed at all */
+	bool made = c->state == HDL_CONN_ASKED;
 
 	if (!made) {
 		conn_clear(c, todo);
