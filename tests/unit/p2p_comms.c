@@ -8,6 +8,8 @@
 
 #include "p2p/comm/comm.h"
 #include "p2p/comm/comm_cid.h"
+#include "p2p/comm/ids.h"
+#include "p2p/comm/leader_link.h"
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
 #include "p2p_ops.h"
@@ -41,6 +43,9 @@ Test(p2p_comms, dup_names_who_has_failed)
 	cr_assert(strstr(hdl_reason_take(), "rank 3 "));
 	cr_assert_lt(id_sent(0), 0);
 	cr_assert_lt(id_sent(1), 0);
+	/* the program's error is about rank 3: a leader that has heard of that failure later does not end this rank's constructors */
+	cr_assert_eq(hdl_ft_count, 1);
+	cr_assert_eq(hdl_ft_list[0].proc, 3);
 }
 
 /* As a rank between the root and another one: the root gets the failure of this rank before any rank gets a communicator. */
@@ -112,6 +117,51 @@ Test(p2p_comms, dup_tries_again)
 	id = id_sent(3);
 	cr_assert_eq(id, 3);
 	hdl_comm_release(c);
+}
+
+/* The leader of a group of one, over a link to rank 1: a second round, since a constructor that does not block has no bitmap in
+ * the first. Returns the number of the agreement in the second round. */
+static uint64_t number_of_both(bool theirs_is_lower, uint64_t *ours)
+{
+	enum { LINK_TAG = INT_MIN + HDL_CID_SEQUENCE + 5 };
+	static struct hdl_leader_exchange theirs[2];
+	static const struct hdl_cid_commit commit;
+	struct hdl_cid_agreement a = { .comm = &hdl_self, .n = 1, .context = (uint16_t)(hdl_self.context + 1), .tag = -3,
+				       .inter = true, .link_comm = &hdl_world, .link_rank = 1, .link_tag = LINK_TAG,
+				       .link_context = (uint16_t)(hdl_world.context + 1) };
+	struct hdl_leader_exchange sent;
+	const size_t len = offsetof(struct hdl_leader_exchange, bitmap.used);
+	int first = mock_nsent;
+
+	hdl_cid_start(&a);
+	for (int i = 0; i < 10 && mock_nsent == first; i++)
+		hdl_tp_progress(hdl_mpi_tp);
+	cr_assert_eq(mock_nsent, first + 1);
+	memcpy(&sent, mock_sent[first].data, len);
+	*ours = sent.number;
+	for (int round = 0; round < 2; round++) {
+		theirs[round] = (struct hdl_leader_exchange){ .number = theirs_is_lower ? 1 : UINT64_MAX, .n = 1 };
+		mock_later(1, LINK_TAG, a.link_context, &theirs[round], len);
+		mock_later(1, LINK_TAG, a.link_context, &commit, sizeof(commit));
+	}
+	for (int i = 0; i < 20 && a.state != HDL_CID_DONE; i++)
+		hdl_tp_progress(hdl_mpi_tp);
+	cr_assert_eq((int)a.state, HDL_CID_DONE);
+	cr_assert_eq(a.error, 0);
+	cr_assert_eq(mock_nsent, first + 4, "a bitmap and a commit in each round");
+	hdl_id_give((unsigned)a.id);
+	memcpy(&sent, mock_sent[first + 2].data, len);
+	return sent.number;
+}
+
+/* Two leaders made a number each. With different numbers each group might give its bitmap to another one of two agreements, in
+ * every round. */
+Test(p2p_comms, leaders_go_on_with_the_lower_number)
+{
+	uint64_t ours;
+
+	cr_assert_eq(number_of_both(true, &ours), 1);
+	cr_assert_eq(number_of_both(false, &ours), ours);
 }
 
 Test(p2p_comms, dup_without_a_free_id)
