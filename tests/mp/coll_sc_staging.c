@@ -91,6 +91,33 @@ static MPI_Comm make(void)
 	return comm;
 }
 
+/* MPI_Finalize must find no staged copy in use when all ranks have come: it would warn that it gives a collective up. Output of
+ * this rank meanwhile appears when MPI_Finalize has returned. */
+static void finalize(void)
+{
+	FILE *said = tmpfile();
+	int err = dup(2);
+	bool gave_up = false;
+	char line[1024];
+
+	if (!said || err < 0 || dup2(fileno(said), 2) < 0)
+		fail("no file for the standard error output");
+	MPI_Finalize();
+	fflush(stderr);
+	dup2(err, 2);
+	close(err);
+	rewind(said);
+	while (fgets(line, sizeof(line), said)) {
+		fputs(line, stderr);
+		gave_up |= strstr(line, "given up") != NULL;
+	}
+	fclose(said);
+	if (gave_up) {
+		fprintf(stderr, "coll_sc_staging: rank %d: FAILED: a staged copy is still in use\n", me);
+		exit(1);
+	}
+}
+
 static void tell(int rank)
 {
 	MPI_Send(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD);
@@ -193,6 +220,7 @@ static void killed(void)
 	go_on();
 	if (me == 2)
 		MPI_Comm_free(&comm);
+	finalize();
 	printf("survivor %d: told\n", me);
 	fflush(stdout);
 }
@@ -294,7 +322,7 @@ static void stopped(void)
 	check(BCAST, 2, MOST, 2);
 	if (me == 1)
 		MPI_Comm_free(&comm);
-	MPI_Finalize();
+	finalize();
 	if (waker)
 		waitpid(waker, NULL, 0);
 }
@@ -315,16 +343,21 @@ int main(int argc, char **argv)
 		stopped();
 		return 0;
 	}
+	if (!strcmp(mode, "killed")) {
+		killed();
+		return 0;
+	}
 	if (!strcmp(mode, "freed"))
 		freed(atoi(argv[2]));
 	else if (!strcmp(mode, "stream"))
 		stream(atoi(argv[2]));
 	else if (!strcmp(mode, "many"))
 		many(atoi(argv[2]));
-	else if (!strcmp(mode, "killed"))
-		killed();
 	else
 		gone(survivors_counters(argv[2]));
-	MPI_Finalize();
+	if (!strcmp(mode, "gone"))
+		MPI_Finalize();		/* may give up: the reader dies meanwhile */
+	else
+		finalize();
 	return 0;
 }
