@@ -2,6 +2,7 @@
 /* RMA operations that must fail: by keys of regions that are gone, on memory that cannot be reached, with dead ranks. */
 #include <sys/mman.h>
 
+#include "transport/core/tp.h"
 #include "transport_rma.h"
 
 static unsigned errors, ended;
@@ -541,7 +542,9 @@ void refuses(void)
 	run(&traffic, false);
 }
 
-/* Each rank, on its own memory: an update by a key of a region that is gone, and updates of a word behind it. */
+/* Each rank, on its own memory: an update by a key of a region that is gone, and updates of a word behind it. An agent queue is
+ * kept from its turn until it has them all: so it posts them all before it takes the first completion, whichever thread carries
+ * them out. */
 void behind(void)
 {
 	enum { ROUNDS = 40, BEHIND = 8 };
@@ -549,6 +552,7 @@ void behind(void)
 	struct target *t = &targets[hdl_job.rank];
 	struct hdl_ep *self = hdl_ep(tp, hdl_job.rank);
 	uint64_t sum = 0, was = words->w8[ADD];
+	struct hdl_agent_queue *q = hdl_agent_of(self);
 	char key[HDL_RKEY_MAX];
 	struct hdl_rkey *gone;
 
@@ -562,6 +566,8 @@ void behind(void)
 		if (hdl_rkey_unpack(self, key, hdl_mr_pack(mr, key), &gone) || hdl_mr_deregister(mr))
 			fail("no key");
 		ended = errors = 0;
+		if (q)
+			q->running = true;
 		for (unsigned i = 0; i <= BEHIND; i++) {
 			op[i].done = ends;
 			r = hdl_atomic(i ? t->words : gone, 0, HDL_FETCH_ADD, 8, 1 + i, 0, &old[i], &op[i]);
@@ -571,6 +577,8 @@ void behind(void)
 			errors += r < 0;
 			sum += i ? 1 + i : 0;
 		}
+		if (q)
+			q->running = false;
 		while (ended < n)
 			turn(&idle);
 		if (errors != 1)
