@@ -4,6 +4,7 @@
  * access to private memory, and is busy, stopped or dead at that moment. Each process posts to the next one; devices are
  * asynchronous (SHCA_BEHAVE) where the helper thread must execute the requests.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "rig.h"
+#include "shca/fabric/mailbox.h"
 
 enum { P, Q, Z, ROLES };
 
@@ -114,6 +116,38 @@ static void denied(struct rig *r, int by)
 	shca_cma_deny(r->m, st->slot[by], false, EPERM);
 }
 
+/* Whether all threads of a process are stopped by a signal (proc_pid_stat(5), the field behind the name in brackets). */
+static bool all_stopped(pid_t pid)
+{
+	char path[300], state;
+	bool all = true;
+	struct dirent *e;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *tasks = opendir(path);
+	CHECK(tasks);
+	while (all && (e = readdir(tasks))) {
+		if (*e->d_name == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)pid, e->d_name);
+		FILE *f = fopen(path, "re");
+		all = f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return all;
+}
+
+/* kill() returns before the threads have stopped: the proxy thread could still serve a request. */
+static void stop(int who)
+{
+	CHECK(!kill(st->pid[who], SIGSTOP));
+	for (int i = 0; !all_stopped(st->pid[who]); i++, rig_nap())
+		if (i > 20000)
+			FAIL("role %d does not stop", who);
+}
+
 /* All but those that are gone. */
 static void all_end(uint32_t n)
 {
@@ -171,7 +205,7 @@ static void behind_a_stopped_one(int me, struct rig *r)
 		denied(r, Z);
 		post(Z, IBV_WR_RDMA_WRITE);	/* Z's proxy runs from then on */
 		completes(Z, IBV_WC_SUCCESS);
-		CHECK(!kill(st->pid[Z], SIGSTOP));
+		stop(Z);
 		post(Z, IBV_WR_RDMA_WRITE);
 		rig_await(&st->mails, 2);
 		atomic_store(&st->done, 1);
@@ -186,12 +220,46 @@ static void behind_a_stopped_one(int me, struct rig *r)
 	all_end(ROLES);
 }
 
+/* P writes more to Q than fits a request to the proxy, from memory of the fabric, and reads that back. */
+static void pieces(int me, struct rig *r)
+{
+	enum { LONG = 2 * SHCA_MAIL_PIECE + 4096 };
+	unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	char *mine = me == Q ? mmap(NULL, LONG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
+			       shca_buf_alloc(r->ctx, LONG);
+
+	CHECK(mine && mine != MAP_FAILED);
+	struct ibv_mr *mr = shca_reg_mr(r->pd, mine, LONG, (uintptr_t)mine, access);
+	CHECK(mr);
+	if (me == Q) {
+		st->addr[Q] = (uintptr_t)mine;
+		st->rkey[Q] = mr->rkey;
+	}
+	atomic_store(&st->go, 1);
+	all_end(ROLES);
+	for (int back = 0; me == P && back < 2; back++) {
+		struct ibv_sge sge = {(uintptr_t)mine, LONG, mr->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+					 .opcode = back ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+					 .wr.rdma = {.remote_addr = st->addr[Q], .rkey = st->rkey[Q]}}, *bad;
+		for (int i = 0; i < LONG; i++)
+			mine[i] = back ? 0 : (char)(i ^ i >> 8 ^ i >> 16);
+		denied(r, Q);
+		CHECK(!shca_post_send(qp[Q], &wr, &bad));
+		completes(Q, IBV_WC_SUCCESS);
+	}
+	all_end(2 * ROLES);
+	for (int i = 0; me != Z && i < LONG; i++)
+		if (mine[i] != (char)(i ^ i >> 8 ^ i >> 16))
+			FAIL("role %d: byte %d is %d", me, i, mine[i]);
+}
+
 /* Q is stopped when P asks, and continued. */
 static void stopped(int me, struct rig *r)
 {
 	atomic_store(&st->go, 1);
 	if (me == P) {
-		CHECK(!kill(st->pid[Q], SIGSTOP));
+		stop(Q);
 		denied(r, Q);
 		post(Q, IBV_WR_RDMA_WRITE);
 		completes(Q, IBV_WC_SUCCESS);
@@ -209,7 +277,7 @@ static void dies(int me, struct rig *r)
 {
 	atomic_store(&st->go, 1);
 	if (me == P) {
-		CHECK(!kill(st->pid[Q], SIGSTOP));
+		stop(Q);
 		denied(r, Q);
 		post(Q, IBV_WR_RDMA_WRITE);
 		completes(Q, IBV_WC_RETRY_EXC_ERR);
@@ -261,14 +329,15 @@ static void all_roles(void (*what)(int role, struct rig *r))
 static void case_lock(void) { all_roles(holds_lock); }
 static void case_each_other(void) { all_roles(ask_each_other); }
 static void case_behind(void) { all_roles(behind_a_stopped_one); }
+static void case_pieces(void) { all_roles(pieces); }
 static void case_stopped(void) { all_roles(stopped); }
 static void case_dies(void) { all_roles(dies); }
 
 int main(int argc, char **argv)
 {
 	static const struct rig_case cases[] = {
-		{"lock", case_lock}, {"each-other", case_each_other}, {"behind", case_behind}, {"stopped", case_stopped},
-		{"dies", case_dies},
+		{"lock", case_lock}, {"each-other", case_each_other}, {"behind", case_behind}, {"pieces", case_pieces},
+		{"stopped", case_stopped}, {"dies", case_dies},
 	};
 
 	return rig_cases(argc, argv, cases, sizeof(cases) / sizeof(cases[0]), NULL);
