@@ -26,7 +26,9 @@
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "transport_test.h"
 
@@ -196,16 +198,49 @@ static _Noreturn void stay(void)
 		turn(&idle);
 }
 
-/* Whether the buffer holds the user's bytes, at 20 looks over 200 ms. */
+/* Whether the buffer holds the user's bytes. */
 static bool stays(void)
 {
-	for (int look = 0; look < 20; look++, usleep(10000))
-		for (size_t i = 0; i < BYTES; i += 64)
-			if (buffer[i] != 0xa5)
-				return false;
+	for (size_t i = 0; i < BYTES; i += 64)
+		if (buffer[i] != 0xa5)
+			return false;
 	return true;
 }
 
+/* Events that both ranks, of one host, see without the transport: files, named after the job. */
+enum { PART_WRITTEN, TAKEN_BACK, WRITTEN };
+
+static const char *event_file(int event)
+{
+	static char path[256];
+
+	snprintf(path, sizeof(path), "/tmp/transport_ep_fails.%.200s.%d", hdl_job.nspace, event);
+	return path;
+}
+
+static void event_happens(int event)
+{
+	int fd = open(event_file(event), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		fail("no file for an event");
+	close(fd);
+}
+
+/* Returns whether the event has happened; once true. */
+static bool event_happened(int event)
+{
+	return !unlink(event_file(event));
+}
+
+static void event_await(int event)
+{
+	for (int i = 0; !event_happened(event); i++, usleep(1000))
+		if (i > 30000)
+			fail("event %d does not happen", event);
+}
+
+/* Rank 1 has written the beginning when rank 0 gives up and its user has the buffer back; then rank 1 writes the rest. */
 static void writes(int peer)
 {
 	unsigned idle = 0;
@@ -219,12 +254,14 @@ static void writes(int peer)
 		send_to(peer, buffer, BYTES);
 		while (!ep->rdma_wait)
 			turn(&idle);
-		/* pushes the message without end, and looks at no control message */
-		while (ep->rdma_wait && !hdl_sq_is_dead(ep->sq)) {
+		event_happens(PART_WRITTEN);
+		event_await(TAKEN_BACK);
+		/* pushes the rest of the message, and looks at no control message */
+		for (int i = 0; i < 1000 && ep->rdma_wait && !hdl_sq_is_dead(ep->sq); i++, usleep(100)) {
 			hdl_tp_reap(tp);
 			hdl_rndv_push(ep);
-			usleep(100);
 		}
+		event_happens(WRITTEN);
 		stay();
 	}
 	struct hdl_fetch f = { .done = take_back };
@@ -232,11 +269,15 @@ static void writes(int peer)
 		turn(&idle);
 	if (hdl_ep_fetch(hdl_ep(tp, peer), rts[0], buffer, BYTES, &f))
 		fail("the message is not fetched");
-	while (!__atomic_load_n(&buffer[0], __ATOMIC_ACQUIRE))
+	while (!event_happened(PART_WRITTEN))
 		turn(&idle);
+	if (!buffer[0] || buffer[BYTES - 1])
+		fail("not a part of the message has been written");
 	hdl_ep_fail(hdl_ep(tp, peer), -EIO);
 	while (!taken_back)
 		turn(&idle);
+	event_happens(TAKEN_BACK);
+	event_await(WRITTEN);
 	if (!stays())
 		fail("what the peer wrote has landed in a buffer that was its user's again");
 	/* rank 1 gets the refusal again as an answer to a datagram, at the next progress call */
