@@ -43,7 +43,7 @@ Test(p2p_comms, dup_names_who_has_failed)
 	cr_assert(strstr(hdl_reason_take(), "rank 3 "));
 	cr_assert_lt(id_sent(0), 0);
 	cr_assert_lt(id_sent(1), 0);
-	/* the program's error is about rank 3: a leader that has heard of that failure later does not end this rank's constructors */
+	/* the program's error is about rank 3: a leader that learns of it later does not end this rank's constructors */
 	cr_assert_eq(hdl_ft_count, 1);
 	cr_assert_eq(hdl_ft_list[0].proc, 3);
 }

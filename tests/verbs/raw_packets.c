@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Raw packet queue pairs and their flows, as programs of other devices use them: capabilities and states; sends by both
- * interfaces; losses of a queue without a receive, or with one that is too short; IP options; VLAN tags; self loopback; sniffers and
- * default flows; several processes; refusals.
+ * interfaces; losses of a queue without a receive, or with one that is too short; IP options; VLAN tags; self loopback; sniffers
+ * and default flows; several processes; refusals.
  */
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
