@@ -20,7 +20,8 @@ static hdl_ask_fn answerer;
  * new entry in front. */
 struct ended {
 	struct ended *next;
-	int proc;
+	uint64_t job;		/* hdl_job_id: PMIx's thread may not look numbers up */
+	uint32_t rank;
 };
 static _Atomic(struct ended *) ended;
 static atomic_uint nended;
@@ -30,43 +31,50 @@ unsigned hdl_rt_ended(void)
 	return atomic_load_explicit(&nended, memory_order_acquire);
 }
 
-bool hdl_rt_has_ended(int proc)
+static bool ended_find(const struct ended *e, uint64_t job, uint32_t rank)
 {
-	const struct ended *e = atomic_load_explicit(&ended, memory_order_acquire);
-
-	while (e && e->proc != proc)
+	while (e && (e->job != job || e->rank != rank))
 		e = e->next;
 	return e;
 }
 
+bool hdl_rt_has_ended(int proc)
+{
+	const struct ended *e = atomic_load_explicit(&ended, memory_order_acquire);
+
+	if (!e)
+		return false;
+	return ended_find(e, hdl_proc_job(proc), (uint32_t)hdl_proc_rank(proc));
+}
+
 /* Without memory the end is not noted; callers cannot rely on notes anyway. A process that two threads note at once has
  * two entries. */
-void hdl_rt_note_ended(int proc)
+static void ended_note(uint64_t job, uint32_t rank)
 {
-	struct ended *e = hdl_rt_has_ended(proc) ? NULL : malloc(sizeof *e);
+	struct ended *e = ended_find(atomic_load_explicit(&ended, memory_order_acquire), job, rank) ? NULL : malloc(sizeof *e);
 
 	if (!e)
 		return;
-	*e = (struct ended){ .next = atomic_load_explicit(&ended, memory_order_relaxed), .proc = proc };
+	*e = (struct ended){ .next = atomic_load_explicit(&ended, memory_order_relaxed), .job = job, .rank = rank };
 	while (!atomic_compare_exchange_weak_explicit(&ended, &e->next, e, memory_order_release, memory_order_relaxed))
 		;
 	atomic_fetch_add_explicit(&nended, 1, memory_order_release);
 }
 
-/* A rank, not one of PMIx's special ones. While this rank joins the job, the job's size is not known here yet. */
-static bool is_ours(const pmix_proc_t *proc)
+void hdl_rt_note_ended(int proc)
 {
-	return !strcmp(proc->nspace, hdl_job.nspace) && proc->rank < (pmix_rank_t)(hdl_job.size ? hdl_job.size : INT_MAX);
+	ended_note(hdl_proc_job(proc), (uint32_t)hdl_proc_rank(proc));
 }
 
-/* Event from the launcher to the ranks of all hosts: a process has ended. */
+/* Event from the launcher to the ranks of all hosts and of all of its jobs: a process has failed. Ranks beyond INT_MAX are PMIx's
+ * special ones. */
 static void rank_ended(const pmix_info_t info[], size_t ninfo)
 {
 	for (size_t i = 0; i < ninfo; i++) {
 		const pmix_proc_t *proc = info[i].value.data.proc;
 
-		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC && is_ours(proc))
-			hdl_rt_note_ended((int)proc->rank);
+		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC && proc->rank < INT_MAX)
+			ended_note(hdl_job_id(proc->nspace), proc->rank);
 	}
 }
 

@@ -157,6 +157,9 @@ struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep);
 /* Whether a process has ended. Of this host: by its pid and start time (runtime/alive.c), not by errors of its queues. Of other
  * hosts and PID namespaces: by hdl_rt_has_ended; UNKNOWN until that reports it. */
 enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc);
+/* Returns true if the process has said that it leaves (HDL_CTL_LEAVE), by MPI_Finalize of another job or at the exit of a program
+ * with sessions: it has done its part of all operations, and its end is no failure. */
+bool hdl_ep_has_departed(struct hdl_tp *tp, int proc);
 /* Per-peer state of the layer above, so that it needs no table of all ranks. */
 struct hdl_ep_note {
 	int rank;		/* the number that was given to hdl_ep */

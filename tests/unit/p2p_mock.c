@@ -173,6 +173,13 @@ struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int rank)
 	return &eps[rank];
 }
 
+bool hdl_ep_has_departed(struct hdl_tp *tp, int proc)
+{
+	(void)tp;
+	(void)proc;
+	return false;
+}
+
 enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int rank)
 {
 	return HDL_PROC_LIVES;

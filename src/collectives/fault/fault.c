@@ -43,10 +43,11 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 	return hdl_comm_proc(of, member);
 }
 
-/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer. */
+/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer. So it does
+ * whether a process of another job has ended in order: such a member has done its part of the communicator's operations. */
 static bool member_has_ended(struct hdl_cc *cc, int member)
 {
-	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
+	for (int i = 0; i < HDL_QUEUE_KINDS && hdl_proc_is_ours(ft_proc_of(cc->comm, member)); i++)
 		if (cc->queues[i] && cc->queues[i]->state == HDL_QUEUES_READY && cc->queues[i]->peers[member].proc.start)
 			return hdl_proc_state(&cc->queues[i]->peers[member].proc) == HDL_PROC_ENDED;
 	return hdl_proc_is_gone(ft_proc_of(cc->comm, member));
@@ -336,10 +337,14 @@ static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 	hdl_queues_break(h, h->why_refused);
 }
 
+static bool is_of_gone_queue(enum ibv_wc_status status)
+{
+	return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_FATAL_ERR;
+}
+
 void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status)
 {
-	bool gone = peer != h->rank &&
-		    (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_FATAL_ERR);
+	bool gone = peer != h->rank && is_of_gone_queue(status);
 
 	if (h->health != HDL_QUEUES_SOUND)
 		return;
@@ -359,6 +364,21 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (%s): %s", h->size, what,
 		  peer, hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer)), ibv_wc_status_str(status));
 	hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
+}
+
+/*
+ * A process of another job may end in order as soon as it has done its part of the communicator's last operation, and its memory
+ * and queues go with it, while members still wait for each other. What they need of it is in their own memory.
+ */
+bool hdl_queues_parted(struct hdl_queues *h, struct hdl_coll_link *l, enum ibv_wc_status status)
+{
+	if (!h->mailbox || hdl_proc_is_ours(h->members[l->peer]) || !is_of_gone_queue(status))
+		return false;
+	if (!l->parted)
+		frequent_until_ns = monotonic_ns() + SUSPECT_NS;
+	l->parted = true;
+	h->unfit = true;
+	return true;
 }
 
 void hdl_queues_peer_gone(struct hdl_queues *h, int peer)

@@ -10,6 +10,23 @@
 
 #define BATCH 16
 
+/* A completion in error. Returns true if the request's peer may have ended in order (hdl_queues_parted): all requests to that peer
+ * count as complete then. The link is that of the queue pair, since requests that are not signaled have any wr_id. */
+static __attribute__((noinline, cold)) bool has_parted(struct hdl_queues *h, const struct ibv_wc *wc)
+{
+	for (uint16_t i = 0; i < h->nlinks; i++) {
+		struct hdl_coll_link *l = h->links[i];
+
+		if (l->qp->qp_num != wc->qp_num || !hdl_queues_parted(h, l, wc->status))
+			continue;
+		l->sq_done = l->sq_posted;
+		if (wc->wr_id & HDL_ID_RETIRES)
+			h->ring[wc->wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
+		return true;
+	}
+	return false;
+}
+
 void hdl_queues_drain(struct hdl_queues *h)
 {
 	struct ibv_wc wc[BATCH];
@@ -20,6 +37,8 @@ void hdl_queues_drain(struct hdl_queues *h)
 		for (int i = 0; i < n; i++) {
 			struct hdl_coll_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
+			if (unlikely(wc[i].status != IBV_WC_SUCCESS) && has_parted(h, &wc[i]))
+				continue;
 			if (unlikely(wc[i].status == IBV_WC_WR_FLUSH_ERR && h->mailbox && wc[i].wr_id & HDL_ID_RECEIVE)) {
 				hdl_queues_peer_gone(h, l->peer);
 				continue;

@@ -88,6 +88,8 @@ struct hdl_coll_link {
 	int peer;
 	uint16_t index;			/* in h->links */
 	bool managed, open;		/* open: receives are posted */
+	bool parted;			/* the peer is of another job, and its queue is gone (hdl_queues_parted): no request reaches
+					 * the peer, and none is missed */
 	/* Arrivals, counted since the queues were created. */
 	uint64_t expected;		/* arrivals that the operations posted here expect */
 	uint64_t waited;		/* arrivals up to which the master queue has posted WAITs */
@@ -418,7 +420,8 @@ bool hdl_queues_have_operations(void);
  * executor's runs of the bring-up refer to them. Must: progress calls no function of this folder any more. */
 void hdl_queues_abandon(struct hdl_cc *cc);
 /* Destroys the cached queues with members of a job with which this process has no communicator any more. Called when a
- * communicator is freed; MPI_Comm_disconnect has returned only when all members have completed their operations. */
+ * communicator is freed. Other members may still wait for each other in an operation: they miss nothing of this process, and a
+ * queue that is destroyed is not reported to its peer. */
 void hdl_queue_cache_depart(void);
 void hdl_queue_cache_fini(void);		/* destroys all cached queues */
 bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See

@@ -63,19 +63,25 @@ void hdl_recv_revoke(struct hdl_comm *comm, int proc)
 		hdl_unexpected_release_all(m);
 }
 
+struct lost_peer {
+	int proc;
+	bool departed;			/* its end is no failure: a message from another source may still come */
+};
+
 /* Whether a posted receive waits for this peer, or for any source among processes of which it is one. */
 static bool concerns_peer(const struct hdl_op *op, void *arg)
 {
-	int peer = *(int *)arg;
+	const struct lost_peer *peer = arg;
 
-	return op->src == peer ||
-	       (op->src == MPI_ANY_SOURCE && hdl_comm_rank_of(op->req.comm, peer) != MPI_UNDEFINED);
+	return op->src == peer->proc || (op->src == MPI_ANY_SOURCE && !peer->departed &&
+					 hdl_comm_rank_of(op->req.comm, peer->proc) != MPI_UNDEFINED);
 }
 
 void hdl_peer_failed(void *context, int peer, int err)
 {
 	struct hdl_matching *m = context;
 	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(m->tp, peer));
+	struct lost_peer lost = { peer, hdl_ep_has_departed(m->tp, peer) };
 
 	if (note->failed)
 		return;
@@ -84,7 +90,7 @@ void hdl_peer_failed(void *context, int peer, int err)
 	m->failed_peers++;
 	hdl_event_raise(HDL_EVENT_PEER_FAILED, &(const struct hdl_event_peer){ peer, (unsigned)note->failed });
 	/* The transport ends sends and fetches in flight by their done(). */
-	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
+	fail_all(hdl_match_sweep(m, concerns_peer, &lost), note->failed);
 	if (hdl_p2p_on_failed && m == hdl_mpi_matching)
 		hdl_p2p_on_failed(peer);
 }
@@ -101,7 +107,8 @@ int hdl_failed_in(struct hdl_comm *comm, int src)
 	for (ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep)) {
 		struct hdl_ep_note *note = hdl_ep_note(ep);
 
-		if (note->failed && hdl_comm_rank_of(comm, note->rank) != MPI_UNDEFINED)
+		if (note->failed && hdl_comm_rank_of(comm, note->rank) != MPI_UNDEFINED &&
+		    !hdl_ep_has_departed(m->tp, note->rank))
 			return note->failed;
 	}
 	return 0;
@@ -112,5 +119,7 @@ bool hdl_proc_is_gone(int proc)
 	struct hdl_matching *m = hdl_mpi_matching;
 	struct hdl_ep *ep = likely(!m->failed_peers) ? NULL : hdl_ep_find(m->tp, proc);
 
+	if (hdl_ep_has_departed(m->tp, proc))
+		return false;
 	return (ep && hdl_ep_note(ep)->failed) || hdl_ep_process(m->tp, proc) == HDL_PROC_ENDED;
 }

@@ -3,6 +3,7 @@
 #include "transport/core/tp.h"
 
 #define RING_BURST 32		/* frames of one ring per turn, so that every peer has its turn */
+#define POLLED_MOST 256		/* completions of receives per turn */
 
 static void receive_failed(struct hdl_dev *dev, const struct ibv_wc *wc)
 {
@@ -68,7 +69,9 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 		for (int i = 0; i < n; i++)
 			poll_received(dev, &wc[i]);
 		all += n;
-	} while (n == 16 && all < 256);
+	} while (n == 16 && all < POLLED_MOST);
+	if (unlikely(all >= POLLED_MOST))
+		dev->tp->cut_short_at = dev->tp->clock_turns + 1;
 	if (!all) {
 		struct hdl_rxpool *p = &dev->rx[HDL_POOL_PACKETS];
 		/* the cache fetches the next completion and the packet's memory at the same time */

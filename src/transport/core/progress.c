@@ -53,6 +53,7 @@ static __attribute__((noinline)) int go_by_clock(struct hdl_tp *tp)
 	uint64_t now = monotonic_ns();
 
 	tp->timers_at = tp->at;
+	tp->clock_turns++;
 	hdl_tp_timers(tp, now);
 	if (now - tp->async_ns >= ASYNC_NS) {
 		tp->async_ns = now;

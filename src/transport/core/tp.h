@@ -167,6 +167,9 @@ struct hdl_tp {
 	uint64_t alive_ns;		/* when peers' processes are looked at next */
 	uint32_t alive_next;		/* id of the endpoint with which that begins */
 	unsigned ended_seen;		/* hdl_rt_ended() when peers were last compared with that count */
+	uint32_t clock_turns;		/* runs of the timers, each at the end of a turn of progress */
+	uint32_t cut_short_at;		/* 1 + clock_turns when a turn last left completions of receives for the next; 0: never */
+	bool look_soon;			/* a process's end was first seen: its endpoint is looked at again at once (alive.c) */
 };
 
 /* Returns the endpoint of a message without HDL_TELLS. The peer knows its id here, so later messages to the peer go without a

@@ -209,11 +209,3 @@ const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
 	snprintf(text, HDL_PEER_TEXT, ep->host ? "%s on %s" : "%s", hdl_proc_text(ep->rank), ep->host);
 	return text;
 }
-
-enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep)
-{
-	enum hdl_proc_state state = hdl_proc_state(&ep->proc);
-
-	/* the state seen on this host counts for more */
-	return state == HDL_PROC_UNKNOWN && hdl_rt_has_ended(ep->rank) ? HDL_PROC_ENDED : state;
-}

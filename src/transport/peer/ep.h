@@ -97,7 +97,10 @@ struct hdl_ep {
 	bool credit_owed;		/* lines read of rx are to be reported, when the send queue has room */
 	bool busy;			/* on tp->busy */
 	bool failed;
-	int fail_err;			/* negative errno */
+	union {
+		int fail_err;		/* failed: negative errno */
+		uint32_t ended_at;	/* not failed: 1 + tp->clock_turns when the process's end was first seen; 0: it was not */
+	};
 	/* counters: messages and payload bytes, both ways */
 	struct hdl_count { uint64_t msgs, bytes; } out_ring, out_srq, out_ud, out_rndv, in_ring, in_srq, in_ud, in_rndv;
 	/* waiting for room: hdl_ep_drain */
@@ -203,8 +206,9 @@ enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdm
 bool hdl_ep_can_rdma(const struct hdl_ep *ep);
 /* The peer's credits for pooled receives, made if need be. NULL: out of memory, and the endpoint fails. */
 struct hdl_srq_credit *hdl_ep_srq_credit(struct hdl_ep *ep, const struct hdl_rxpool *pool);
-/* Returns whether the peer's process has ended, as seen on this host or reported by hdl_rt_has_ended. */
-enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep);
+/* Returns whether the peer's process has ended, as seen on this host or reported by hdl_rt_has_ended. The end of a process of
+ * another job counts when all that the process has sent has been taken in: see alive.c. */
+enum hdl_proc_state hdl_peer_state(struct hdl_ep *ep);
 /* "rank 3", or "rank 3 on host" for a peer of another host, or "rank 3 of job N"; returns text. */
 #define HDL_PEER_TEXT (HDL_HOST_TEXT + HDL_PROC_TEXT)
 const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);
