@@ -264,10 +264,14 @@ static int range_lock(const struct hdl_access *a, short type, MPI_Offset first, 
 {
 	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = end - first };
 
-	while (fcntl(a->file->fd, F_OFD_SETLKW, &l))
-		if (errno != EINTR)
-			return errno;
-	return 0;
+	struct hdl_syscall *s = type == F_UNLCK ? NULL : hdl_io_blocks_lock(a->file->fd, type, first, end - first);
+	int err;
+
+	do
+		err = fcntl(a->file->fd, F_OFD_SETLKW, &l) ? errno : 0;
+	while (err == EINTR);
+	hdl_syscall_end(s);
+	return err;
 }
 
 /* The range that an access in atomic mode has locked. */
@@ -409,9 +413,11 @@ int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_
 	int rc = hdl_access_begin(&a, f, args), end;
 
 	if (!rc) {
+		hdl_io_call = hdl_call;
 		depth = hdl_lock_open();
 		hdl_access_run(&a);
 		hdl_lock_close(depth);
+		hdl_io_call = NULL;
 	}
 	end = hdl_access_end(&a);
 	*moved = a.moved;

@@ -46,12 +46,14 @@ int hdl_size_limit_check(int fd, MPI_Offset size)
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *moved)
 {
 	while (n) {
+		struct hdl_syscall *s;
 		ssize_t done;
 
 		if (unlikely(is_beyond_limit(at)) && beyond_limit(fd, at))
 			return EFBIG;
+		s = hdl_io_blocks("pwrite", fd, at, n);
 		done = pwrite(fd, data, n < (MPI_Count)CALL_BYTES ? (size_t)n : CALL_BYTES, at);
-
+		hdl_syscall_end(s);
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
@@ -69,8 +71,10 @@ int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got)
 	*got = 0;
 	while (*got < n) {
 		MPI_Count rest = n - *got;
+		struct hdl_syscall *s = hdl_io_blocks("pread", fd, at + *got, rest);
 		ssize_t done = pread(fd, data + *got, rest < (MPI_Count)CALL_BYTES ? (size_t)rest : CALL_BYTES, at + *got);
 
+		hdl_syscall_end(s);
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done < 0)

@@ -190,10 +190,14 @@ static int lock_byte(const struct hdl_file *f, short type, off_t at, int how)
 {
 	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
 
-	while (fcntl(f->fd, how, &l))
-		if (errno != EINTR)
-			return errno;
-	return 0;
+	struct hdl_syscall *s = how == F_OFD_SETLKW ? hdl_io_blocks_lock(f->fd, type, at, 1) : NULL;
+	int err;
+
+	do
+		err = fcntl(f->fd, how, &l) ? errno : 0;
+	while (err == EINTR);
+	hdl_syscall_end(s);
+	return err;
 }
 
 /* Has the client write no bytes but those that are written. Where there is no lock, each write is at the server when it
@@ -309,6 +313,7 @@ static int limit_perm(struct hdl_file *f)
 static int open_here(struct hdl_file *f, bool creates)
 {
 	int flags = f->amode & MPI_MODE_RDONLY ? O_RDONLY : f->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
+	struct hdl_syscall *call;
 	struct stat s;
 
 	if (creates && f->amode & MPI_MODE_CREATE)
@@ -320,9 +325,11 @@ static int open_here(struct hdl_file *f, bool creates)
 	/* open(2) of a pipe would wait for a process that opens its other end */
 	if (!stat(f->name, &s) && S_ISFIFO(s.st_mode))
 		return ESPIPE;
+	call = hdl_io_blocks_path("open", f->name);
 	f->fd = fd_raise(open_file_perm(f, flags | O_CLOEXEC));
 	if (f->fd < 0 && errno == ENOENT && !creates && f->amode & MPI_MODE_CREATE)
 		f->fd = fd_raise(open_created(f, flags));
+	hdl_syscall_end(call);
 	if (f->fd < 0)
 		return errno;
 	if (fstat(f->fd, &s))
@@ -461,6 +468,25 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 	return MPI_SUCCESS;
 }
 
+/* fsync(2), recorded. */
+static int write_back(const struct hdl_file *f)
+{
+	struct hdl_syscall *s = hdl_io_blocks("fsync", f->fd, 0, 0);
+	int rc = fsync(f->fd);
+
+	hdl_syscall_end(s);
+	return rc;
+}
+
+static int close_here(const struct hdl_file *f)
+{
+	struct hdl_syscall *s = hdl_io_blocks_path("close", f->path);
+	int rc = close(f->fd);
+
+	hdl_syscall_end(s);
+	return rc;
+}
+
 int hdl_file_close(struct hdl_file *f)
 {
 	int rc = MPI_SUCCESS, freed;
@@ -472,10 +498,10 @@ int hdl_file_close(struct hdl_file *f)
 		hdl_req_wait(f->split);
 		hdl_req_free(f->split);
 	}
-	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
+	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && write_back(f))
 		rc = hdl_io_class(errno, "write back", f->path);
 	/* a file system may report at close(2) that an earlier write failed (NFS: ENOSPC, EDQUOT) */
-	if (close(f->fd) && !rc)
+	if (close_here(f) && !rc)
 		rc = hdl_io_class(errno, "close", f->path);
 	f->fd = -1;
 	rc = hdl_file_agree(f, rc);
@@ -537,14 +563,28 @@ static int change_size(int fd, MPI_Offset size)
 {
 	int err = hdl_size_limit_check(fd, size);
 
-	return err ? err : ftruncate(fd, size) ? errno : 0;
+	struct hdl_syscall *s;
+
+	if (err)
+		return err;
+	s = hdl_io_blocks("ftruncate", fd, 0, 0);
+	err = ftruncate(fd, size) ? errno : 0;
+	hdl_syscall_end(s);
+	return err;
 }
 
 static int change_space(int fd, MPI_Offset size)
 {
 	int err = hdl_size_limit_check(fd, size);
 
-	return err || !size ? err : posix_fallocate(fd, 0, size);
+	struct hdl_syscall *s;
+
+	if (err || !size)
+		return err;
+	s = hdl_io_blocks("fallocate", fd, 0, size);
+	err = posix_fallocate(fd, 0, size);
+	hdl_syscall_end(s);
+	return err;
 }
 
 int hdl_file_set_size(struct hdl_file *f, MPI_Offset size, int error)
@@ -573,7 +613,7 @@ int hdl_file_sync(struct hdl_file *f)
 
 	hdl_file_quiet(f);
 	/* a descriptor for reading alone has nothing to write back; some file systems refuse it */
-	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd) && !is_unsynced(f, errno))
+	if (!(f->amode & MPI_MODE_RDONLY) && write_back(f) && !is_unsynced(f, errno))
 		rc = hdl_io_class(errno, "write back", f->path);
 	forget_pages(f);
 	return hdl_file_agree(f, rc);

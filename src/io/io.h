@@ -11,7 +11,7 @@
  *     shared.c   the shared file pointer              error.c   error classes of errno
  *     calls.c    pread and pwrite of a run          scatter.c  writes of short runs by a mapping
  *     collective.c   collective accesses: two phases     window.c   an aggregator's writes and reads of a round
- *     datarep.c  data representations
+ *     datarep.c  data representations                 blocks.c  records of system calls, for the hang report
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access
  * goes, never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
@@ -29,6 +29,7 @@
 #include "collectives/collectives.h"
 #include "p2p/p2p.h"
 #include "rma/rma.h"
+#include "runtime/syscalls.h"
 #include "runtime/threads.h"
 
 /* ---- data representations (datarep.c) ----------------------------------------------------------------------------------- */
@@ -129,6 +130,17 @@ struct hdl_io_hints {
 	char access_style[64];		/* as the program says; "" */
 };
 void hdl_io_hints_init(struct hdl_io_hints *h);
+
+/* ---- blocks.c ---------------------------------------------------------------------------------------------------------- */
+
+/* A system call on a file begins, in which this thread may block: hdl_syscall_end follows. bytes 0: of no range. [any thread] */
+struct hdl_syscall *hdl_io_blocks(const char *name, int fd, MPI_Offset at, MPI_Offset bytes);
+/* The same for fcntl(F_OFD_SETLKW), and for calls that take a name. */
+struct hdl_syscall *hdl_io_blocks_lock(int fd, short type, MPI_Offset at, MPI_Offset bytes);
+struct hdl_syscall *hdl_io_blocks_path(const char *name, const char *path);
+/* The MPI function on whose behalf this thread runs without the library's lock: hdl_call may be another thread's then. NULL: it
+ * holds the lock. "": an I/O thread. */
+extern _Thread_local const char *hdl_io_call;
 
 /* ---- pool.c ------------------------------------------------------------------------------------------------------------ */
 

@@ -46,6 +46,7 @@ static void *pool_main(void *arg)
 {
 	struct hdl_io_job *job;
 
+	hdl_io_call = "";
 	pthread_mutex_lock(&pool.lock);
 	while ((job = next_todo())) {
 		pthread_mutex_unlock(&pool.lock);

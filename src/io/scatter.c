@@ -84,6 +84,7 @@ MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *dat
 {
 	MPI_Offset first = b->at[0] & -(MPI_Offset)sysconf(_SC_PAGESIZE);
 	size_t bytes = (size_t)(b->end - first);
+	struct hdl_syscall *s;
 	MPI_Count moved;
 	char *map;
 
@@ -97,7 +98,9 @@ MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *dat
 		return 0;
 	if (!a->file->in_memory)
 		madvise(map, bytes, MADV_POPULATE_WRITE);
+	s = hdl_io_blocks("process_vm_readv into a mapping", a->file->fd, first, (MPI_Offset)bytes);
 	moved = copy_runs(b, map, first, data);
+	hdl_syscall_end(s);
 	munmap(map, bytes);
 	return moved;
 }

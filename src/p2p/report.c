@@ -15,6 +15,7 @@
  * heddlerun's flag is not checked in 3., which would cost each turn of every job; heddlerun asks twice instead.
  */
 #include "p2p/match.h"
+#include "runtime/syscalls.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -259,6 +260,39 @@ static uint64_t us_ago(uint64_t since)
 	return since && now > since ? (now - since) / 1000 + 1 : 0;
 }
 
+/* Prints the system calls of I/O threads while the rank waits. */
+static void print_syscalls(FILE *out)
+{
+	struct hdl_syscall s;
+
+	for (uint64_t after = 0; hdl_syscall_oldest(after, &s); after = s.since) {
+		fprintf(out, "%s%s is in ", *s.call ? "a thread in " : "an I/O thread", s.call);
+		hdl_syscall_print(&s, out);
+		fputc('\n', out);
+		hdl_syscall_print_holders(&s, out);
+	}
+}
+
+/* The rank's thread is in a system call on a file. Returns false if it is in none. */
+static bool answer_by_syscall(void)
+{
+	struct hdl_syscall s;
+	char *text = NULL;
+	size_t len;
+	FILE *out;
+
+	if (!hdl_syscall_oldest(0, &s) || !(out = open_memstream(&text, &len)))
+		return false;
+	fprintf(out, "%llu\nwaits in %s: in ", (unsigned long long)us_ago(s.since), *s.call ? s.call : "an I/O thread");
+	hdl_syscall_print(&s, out);
+	fputc('\n', out);
+	hdl_syscall_print_holders(&s, out);
+	if (!fclose(out))
+		hdl_rt_answer(text);
+	free(text);
+	return true;
+}
+
 static void p2p_report_answer(void)
 {
 	const struct hdl_waiter *w = hdl_waiters;
@@ -287,6 +321,7 @@ static void p2p_report_answer(void)
 		print_requests(out, hdl_waiters->call, hdl_waiters->requests);
 	else
 		print_requests(out, hdl_call, &hdl_blocked_requests);
+	print_syscalls(out);
 	drop_collectives(&all);
 	if (hdl_p2p_on_dump)
 		hdl_p2p_on_dump(out);
@@ -311,6 +346,8 @@ static void p2p_report_on_ask(bool now)
 		hdl_tp_wake(hdl_mpi_tp);
 	} else if (asked) {
 		asked = 0;
+		if (answer_by_syscall())
+			return;
 		snprintf(text, sizeof(text), "0\ndoes not wait in MPI%s%s%s\n",
 			 call[0] ? ": it computes (the last call that could wait: " : ", and has not done so since MPI_Init",
 			 call, call[0] ? ")" : "");

@@ -36,8 +36,12 @@ check_PROGRAMS += tests/mp/io_death
 tests_mp_io_death_SOURCES = tests/mp/io_death.c tests/mp/survivors.h
 tests_mp_io_death_LDADD = libheddle.la
 tests_mp_io_death_LDFLAGS = $(NOWRAP)
-TESTS += tests/mp/io.sh tests/mp/io_death.sh tests/mp/io_full.sh
-EXTRA_DIST += tests/mp/io.sh tests/mp/io_death.sh tests/mp/io_full.sh
+check_PROGRAMS += tests/mp/io_blocked
+tests_mp_io_blocked_SOURCES = tests/mp/io_blocked.c tests/mp/io_test.h tests/mp/mpi_test.h
+tests_mp_io_blocked_LDADD = libheddle.la
+tests_mp_io_blocked_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/io.sh tests/mp/io_blocked.sh tests/mp/io_death.sh tests/mp/io_full.sh
+EXTRA_DIST += tests/mp/io.sh tests/mp/io_blocked.sh tests/mp/io_death.sh tests/mp/io_full.sh
 # The chapters on files and dynamic processes, from the text of the standard.
 io_standard_sources = tests/mp/io_standard.h tests/mp/io_standard_kinds.h tests/mp/io_test.h tests/mp/mpi_test.h
 check_PROGRAMS += tests/mp/io_standard_manage tests/mp/io_standard_views tests/mp/io_standard_access tests/mp/io_standard_datarep

@@ -6,7 +6,7 @@
  *     io_death RANK CASE FILE PATH [after]     FILE: see survivors.h; after: microseconds after which the rank dies; without it,
  *                                              the rank dies in a pause between accesses
  *
- * Cases: write, read (collective), iwrite (nonblocking), ordered, sync
+ * Cases: write, read (collective), iwrite (nonblocking), ordered, sync, open (and close, of another file)
  */
 #include <string.h>
 
@@ -17,11 +17,17 @@
 static int me, all, dead;
 static char buffer[40000];
 
-static int access_file(MPI_File f, const char *what)
+static int access_file(MPI_File f, const char *what, const char *path)
 {
+	static char other[4096];
 	MPI_Request r;
 	int rc;
 
+	if (!strcmp(what, "open")) {
+		snprintf(other, sizeof(other), "%s.other", path);
+		rc = MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f);
+		return rc ? rc : MPI_File_close(&f);
+	}
 	if (!strcmp(what, "write"))
 		return MPI_File_write_at_all(f, 0, buffer, sizeof(buffer), MPI_BYTE, MPI_STATUS_IGNORE);
 	if (!strcmp(what, "read"))
@@ -65,7 +71,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < MOST && !rc; i++) {
 		if (me == dead && argc <= 5 && i == 3)
 			raise(SIGKILL);
-		rc = access_file(f, argv[2]);
+		rc = access_file(f, argv[2], argv[4]);
 	}
 	if (!survivors_told(rc))
 		survivors_fail(me, argv[2], rc);

@@ -5,7 +5,8 @@ p2p_unit_tests = tests/unit/datatype_types tests/unit/datatype_layouts tests/uni
 check_PROGRAMS += $(p2p_unit_tests)
 TESTS += $(p2p_unit_tests)
 p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources) src/runtime/leaks.c \
-	src/runtime/threads.h src/runtime/threads.c src/runtime/jobs.h src/runtime/jobs.c src/runtime/soft.c
+	src/runtime/threads.h src/runtime/threads.c src/runtime/syscalls.h src/runtime/syscalls.c src/runtime/jobs.h \
+	src/runtime/jobs.c src/runtime/soft.c
 tests_unit_datatype_types_SOURCES = tests/unit/datatype_types.c tests/unit/datatype_map.h $(datatype_sources)
 tests_unit_datatype_types_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_datatype_types_LDADD = $(CRITERION_LIBS)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * System calls in which a thread may block for long, and makes no progress meanwhile: those of file I/O. A thread records the call
+ * ahead of it, and clears the record behind it; the hang report prints the records, from another thread.
+ *
+ * A record is a slot of a fixed table, claimed by a compare-and-swap. The reader copies a slot, and drops the copy if the slot's
+ * turn has changed meanwhile. Nothing in a slot points to memory that is freed.
+ */
+#ifndef HDL_SYSCALLS_H
+#define HDL_SYSCALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { HDL_SYSCALL_PATH = 200 };
+
+struct hdl_syscall {
+	uint32_t turn;			/* atomic; odd: the slot has a call. Counts up when a call begins and when it ends */
+	const char *call, *name;	/* the MPI function, "" for an I/O thread; the system call. Constants */
+	int fd;				/* -1: `path` names the file */
+	int64_t offset, bytes;		/* of the range of the file; bytes 0: of no range */
+	short lock;			/* F_RDLCK, F_WRLCK: waits for a lock of the range; else -1 */
+	uint64_t since;			/* monotonic_ns() when it began; 0: the other members are not complete */
+	char path[HDL_SYSCALL_PATH];
+};
+
+/* Records a call that begins. what->turn and what->since are ignored. Returns the record, or NULL: the table is full. [any thread] */
+struct hdl_syscall *hdl_syscall_begin(const struct hdl_syscall *what, const char *path);
+/* The call has returned. Leaves errno as it is. s: may be NULL. */
+static inline void hdl_syscall_end(struct hdl_syscall *s)
+{
+	if (!s)
+		return;
+	__atomic_store_n(&s->since, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->turn, s->turn + 1, __ATOMIC_RELEASE);
+}
+
+/* Copies the oldest call that is under way, behind the one that began at `after` (0: of all). Returns false if there is none. */
+bool hdl_syscall_oldest(uint64_t after, struct hdl_syscall *copy);
+/* Prints the call as a phrase: "pwrite of 10 bytes at offset 0 of /tmp/file". */
+void hdl_syscall_print(const struct hdl_syscall *s, FILE *out);
+/* Prints the processes that hold the lock for which the call waits, a line each; nothing if none is seen. */
+void hdl_syscall_print_holders(const struct hdl_syscall *s, FILE *out);
+
+#endif
