@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Spawned processes do their part of the last operation, call MPI_Comm_disconnect and MPI_Finalize, and end, while parents still
- * wait in that operation for a parent that comes late. The operation completes, and no failure is reported.
+ * wait in that operation for a parent that comes late. The operation completes, and no failure is reported. The same where the
+ * ranks of one job have sessions only, and one ends behind MPI_Session_finalize.
  *
- *     dpm_departs CASE BYTES        CASE: gather, bcast, receive, receive_any, any, any_later
+ *     dpm_departs CASE BYTES        CASE: gather, bcast, receive, receive_any, any, any_later, session
  */
 #include "dpm_test.h"
 
@@ -163,17 +164,53 @@ static void operate(const char *what, MPI_Comm all)
 		any(all, r, parents, !strcmp(what, "any_later"));
 }
 
+/* Ranks of one job without MPI_Init: the last one ends while rank 1 waits for rank 0. Messages ahead of it, by which the last one
+ * needs no acknowledgement of rank 0 in the end. */
+static int with_session(void)
+{
+	const struct timespec late = { 4, 0 };
+	MPI_Session session;
+	MPI_Group group;
+	MPI_Comm comm;
+	int n;
+
+	parent = MPI_COMM_NULL;
+	MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+	MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+	MPI_Comm_create_from_group(group, "dpm_departs", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+	MPI_Comm_rank(comm, &me);
+	MPI_Comm_size(comm, &n);
+	data = malloc((size_t)nbytes);
+	all_data = malloc((size_t)nbytes * (size_t)n);
+	for (int i = 0; i < 1000; i++)
+		for (int k = 0; k < n; k++)
+			if (k != me)
+				MPI_Sendrecv(&i, 0, MPI_INT, k, 2, &n, 0, MPI_INT, k, 2, comm, MPI_STATUS_IGNORE);
+	MPI_Barrier(comm);
+	if (!me)
+		nanosleep(&late, NULL);
+	gather(comm, me, n, 1);
+	free(data);
+	free(all_data);
+	MPI_Comm_free(&comm);
+	MPI_Group_free(&group);
+	MPI_Session_finalize(&session);
+	return failed;
+}
+
 int main(int argc, char **argv)
 {
 	char *args[] = { argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL, NULL };
 	MPI_Comm inter, all;
 	int n;
 
+	nbytes = argc > 2 ? atoi(argv[2]) : 8;
+	if (argc > 1 && !strcmp(argv[1], "session"))
+		return with_session();
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
 	MPI_Comm_get_parent(&parent);
-	nbytes = argc > 2 ? atoi(argv[2]) : 8;
 	inter = parent;
 	if (parent == MPI_COMM_NULL)
 		CHECK(!MPI_Comm_spawn(argv[0], args, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));

@@ -22,7 +22,10 @@ done
 for executor in host tasks ${DEPARTS:+auto}; do
 	departs 3 gather 8 HEDDLE_COLL_EXECUTOR=$executor
 done
+departs 3 session 8 HEDDLE_COLL_EXECUTOR=tasks
 if [ -n "${DEPARTS:-}" ]; then
+	departs 3 session 8
+	departs 3 session 8 HEDDLE_COLL_EXECUTOR=host
 	for executor in auto host tasks; do
 		for bytes in 8 200000; do
 			departs 3 gather $bytes HEDDLE_COLL_EXECUTOR=$executor

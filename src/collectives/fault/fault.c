@@ -43,14 +43,19 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 	return hdl_comm_proc(of, member);
 }
 
-/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer. So it does
- * whether a process of another job has ended in order: such a member has done its part of the communicator's operations. */
+/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer; and of a
+ * process of another job, whether it has ended in order. A member that has departed has done its part of the communicator's
+ * operations. */
 static bool member_has_ended(struct hdl_cc *cc, int member)
 {
-	for (int i = 0; i < HDL_QUEUE_KINDS && hdl_proc_is_ours(ft_proc_of(cc->comm, member)); i++)
+	int proc = ft_proc_of(cc->comm, member);
+
+	if (hdl_ep_has_departed(hdl_mpi_tp, proc))
+		return false;
+	for (int i = 0; i < HDL_QUEUE_KINDS && hdl_proc_is_ours(proc); i++)
 		if (cc->queues[i] && cc->queues[i]->state == HDL_QUEUES_READY && cc->queues[i]->peers[member].proc.start)
 			return hdl_proc_state(&cc->queues[i]->peers[member].proc) == HDL_PROC_ENDED;
-	return hdl_proc_is_gone(ft_proc_of(cc->comm, member));
+	return hdl_proc_is_gone(proc);
 }
 
 /* Returns the first member from `first` on (cyclically) whose process has ended or is unreachable, or -1. */
@@ -367,12 +372,15 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 }
 
 /*
- * A process of another job may end in order as soon as it has done its part of the communicator's last operation, and its memory
- * and queues go with it, while members still wait for each other. What they need of it is in their own memory.
+ * A process of another job, or of a program with sessions, may end in order as soon as it has done its part of the communicator's
+ * last operation, and its memory and queues go with it, while members still wait for each other. What they need of it is in their
+ * own memory.
  */
 bool hdl_queues_parted(struct hdl_queues *h, struct hdl_coll_link *l, enum ibv_wc_status status)
 {
-	if (!h->mailbox || hdl_proc_is_ours(h->members[l->peer]) || !is_of_gone_queue(status))
+	int proc = h->members[l->peer];
+
+	if (!h->mailbox || !is_of_gone_queue(status) || (hdl_proc_is_ours(proc) && !hdl_ep_has_departed(hdl_mpi_tp, proc)))
 		return false;
 	if (!l->parted)
 		frequent_until_ns = monotonic_ns() + SUSPECT_NS;
