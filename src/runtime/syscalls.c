@@ -24,7 +24,8 @@ struct hdl_syscall *hdl_syscall_begin(const struct hdl_syscall *what, const char
 		struct hdl_syscall *s = &slots[i];
 		uint32_t turn = __atomic_load_n(&s->turn, __ATOMIC_RELAXED);
 
-		if (turn & 1 || !__atomic_compare_exchange_n(&s->turn, &turn, turn + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (turn & 1 ||
+		    !__atomic_compare_exchange_n(&s->turn, &turn, turn + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		s->call = what->call;
 		s->name = what->name;
@@ -156,8 +157,8 @@ static bool print_if_holds(const char *pid, const struct hdl_syscall *s, const s
 	return holds;
 }
 
-/* An open file description's lock has no process: F_OFD_GETLK and /proc/locks say -1. A process that has the description shows the
- * lock in its fdinfo. */
+/* An open file description's lock has no process: F_OFD_GETLK and /proc/locks say -1. A process that has the description shows
+ * the lock in its fdinfo. */
 void hdl_syscall_print_holders(const struct hdl_syscall *s, FILE *out)
 {
 	enum { HOLDERS = 3 };

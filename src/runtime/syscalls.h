@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls in which a thread may block for long, and makes no progress meanwhile: those of file I/O. A thread records the call
- * ahead of it, and clears the record behind it; the hang report prints the records, from another thread.
+ * System calls in which a thread may block for long, and makes no progress meanwhile: those of file I/O. A thread records the
+ * call ahead of it, and clears the record behind it; the hang report prints the records, from another thread.
  *
  * A record is a slot of a fixed table, claimed by a compare-and-swap. The reader copies a slot, and drops the copy if the slot's
  * turn has changed meanwhile. Nothing in a slot points to memory that is freed.
@@ -25,7 +25,8 @@ struct hdl_syscall {
 	char path[HDL_SYSCALL_PATH];
 };
 
-/* Records a call that begins. what->turn and what->since are ignored. Returns the record, or NULL: the table is full. [any thread] */
+/* Records a call that begins; `turn` and `since` of *what are ignored. path: the name of the file if what->fd is -1, else NULL.
+ * Returns the record, or NULL: the table is full. Any thread may call. */
 struct hdl_syscall *hdl_syscall_begin(const struct hdl_syscall *what, const char *path);
 /* The call has returned. Leaves errno as it is. s: may be NULL. */
 static inline void hdl_syscall_end(struct hdl_syscall *s)

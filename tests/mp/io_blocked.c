@@ -8,8 +8,8 @@
  *     io_blocked ilock PATH     the same by MPI_File_iwrite_at
  *     io_blocked open PATH      MPI_File_open
  *     io_blocked computes PATH  rank 0 writes in atomic mode, and then calls nothing
- *     io_blocked self lock|ilock|computes     one rank: the same with a file and a holder of its own, which asks heddlerun for the
- *                               report (mutants)
+ *     io_blocked self lock|ilock|computes     one rank: the same with a file and a holder of its own, which asks heddlerun for
+ *                               the report (mutants)
  *     io_blocked write|ordered|open_close PATH TIMES      collectives in a loop, whose data are checked at the end
  *
  * Each rank prints "ready" ahead of the call in question.

@@ -18,7 +18,7 @@ cat >"$dir/table" <<-'END'
 	names collectives coll ^hdl_exec_(host|mailbox|vector|single_copy|tasks)$
 	circles datatype 0
 	circles io 0
-	order io error datarep view pool calls scatter access window domains collective shared file
+	order io error datarep view blocks pool calls scatter access window domains collective shared file
 	circles launcher 0
 	circles mpi 0
 	circles p2p 0

@@ -36,9 +36,9 @@ int hdl_ft_progress(void);
 void hdl_ft_ranks_leave(bool leave);
 uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
 
-/* A completion in error was polled, of a request to the link's peer or of a receive from there. Returns true if the peer is of
- * another job and may have ended in order, and the communicator's queues may be used further: the caller must count the request as
- * complete. A peer that failed is found by looking at its process. */
+/* A completion in error was polled, of a request to the link's peer or of a receive from there. Returns true if the peer may have
+ * ended in order: the communicator's queues are used further, and the caller must count the request as complete. A peer that
+ * failed is found by looking at its process. */
 bool hdl_queues_parted(struct hdl_queues *h, struct hdl_coll_link *l, enum ibv_wc_status status);
 /* Mailbox: the peer's queue has failed, which means that its process has ended: a queue that it destroys is not reported. */
 void hdl_queues_peer_gone(struct hdl_queues *h, int peer);

@@ -10,8 +10,8 @@
 
 #define BATCH 16
 
-/* A completion in error. Returns true if the request's peer may have ended in order (hdl_queues_parted): all requests to that peer
- * count as complete then. The link is that of the queue pair, since requests that are not signaled have any wr_id. */
+/* A completion in error. Returns true if the request's peer may have ended in order (hdl_queues_parted): all requests to that
+ * peer count as complete then. The link is that of the queue pair, since requests that are not signaled have any wr_id. */
 static __attribute__((noinline, cold)) bool has_parted(struct hdl_queues *h, const struct ibv_wc *wc)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++) {

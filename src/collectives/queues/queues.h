@@ -88,8 +88,8 @@ struct hdl_coll_link {
 	int peer;
 	uint16_t index;			/* in h->links */
 	bool managed, open;		/* open: receives are posted */
-	bool parted;			/* the peer is of another job, and its queue is gone (hdl_queues_parted): no request reaches
-					 * the peer, and none is missed */
+	bool parted;			/* the peer may have ended in order, and its queue is gone (hdl_queues_parted): no request
+					 * reaches the peer, and none is missed */
 	/* Arrivals, counted since the queues were created. */
 	uint64_t expected;		/* arrivals that the operations posted here expect */
 	uint64_t waited;		/* arrivals up to which the master queue has posted WAITs */

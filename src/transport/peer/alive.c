@@ -13,14 +13,15 @@
  * Neither UD nor a rank that only receives has a request that could fail: a dead peer does not acknowledge packets, and neither
  * does a live peer that computes or is stopped, and will go on.
  *
- * A process of this job ends while others need it only if it fails: MPI_Finalize waits for all ranks. A process of another job may
- * end in order at any time: after its part of the last operation, MPI_Comm_disconnect and MPI_Finalize, it sends HDL_CTL_LEAVE
- * and ends. Its end alone says nothing:
+ * A process of this job ends while others need it only if it fails: MPI_Finalize waits for all ranks. A process of another job
+ * may end in order at any time: after its part of the last operation, MPI_Comm_disconnect and MPI_Finalize, it sends
+ * HDL_CTL_LEAVE and ends. Its end alone says nothing:
  *     1. Rank 0 polls, and finds nothing; its thread loses the CPU.
  *     2. The process sends the message for which rank 0 waits, then HDL_CTL_LEAVE, and ends.
  *     3. Rank 0 looks at the process, which has ended: the message and HDL_CTL_LEAVE are in rank 0's memory, unread.
  * So the end counts from the second run of the timers behind the first look on: between the two lies a whole turn of progress,
- * which began when all that the process has sent was here. If that turn left anything, another one must follow (is_taken_in).
+ * which began when all that the process has sent was here. If that turn left anything, another one must follow (hdl_peer_state,
+ * ep.c).
  *
  * HDL_CTL_LEAVE goes to peers with which there were messages. Where there were none, and there still is a common communicator,
  * the end is reported by the launcher, or by a member that had messages with the process.
@@ -31,43 +32,6 @@
 #define LOOK_NS 500000000ull
 #define SOON_NS 1000000ull	/* between two looks at a process that the first one has found ended */
 #define LOOKS 8			/* processes that are looked at in one call, so that a rank with many peers does little else */
-
-/* Whether all that the peer's process, which has ended, has sent to this one has been taken in. */
-static bool is_taken_in(struct hdl_ep *ep)
-{
-	struct hdl_tp *tp = ep->tp;
-	uint32_t now = tp->clock_turns + 1;
-
-	if (!ep->ended_at)
-		ep->ended_at = now;
-	if (now - ep->ended_at >= 2 && (!tp->cut_short_at || now - tp->cut_short_at >= 2) &&
-	    !(ep->rx_state >= HDL_RX_ACTIVE && hdl_ring_peek(&ep->rx)))
-		return true;
-	tp->look_soon = true;
-	return false;
-}
-
-enum hdl_proc_state hdl_peer_state(struct hdl_ep *ep)
-{
-	enum hdl_proc_state state = hdl_proc_state(&ep->proc);
-
-	/* the state seen on this host counts for more */
-	if (state == HDL_PROC_UNKNOWN && hdl_rt_has_ended(ep->rank))
-		state = HDL_PROC_ENDED;
-	/* the launcher, and members, report failures only */
-	if (state != HDL_PROC_ENDED || hdl_proc_is_ours(ep->rank) || ep->failed || hdl_rt_has_ended(ep->rank))
-		return state;
-	if (hdl_ep_is_unused(ep) && !hdl_job_of(ep->rank)->left)
-		return HDL_PROC_LIVES;
-	return is_taken_in(ep) ? HDL_PROC_ENDED : HDL_PROC_LIVES;
-}
-
-bool hdl_ep_has_departed(struct hdl_tp *tp, int proc)
-{
-	const struct hdl_ep *ep = hdl_peers_find(&tp->peers, proc);
-
-	return ep && ep->departed;
-}
 
 static void peer_ended(struct hdl_ep *ep)
 {

@@ -209,3 +209,40 @@ const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
 	snprintf(text, HDL_PEER_TEXT, ep->host ? "%s on %s" : "%s", hdl_proc_text(ep->rank), ep->host);
 	return text;
 }
+
+/* Whether all that the peer's process, which has ended, has sent to this one has been taken in. */
+static bool is_taken_in(struct hdl_ep *ep)
+{
+	struct hdl_tp *tp = ep->tp;
+	uint32_t now = tp->clock_turns + 1;
+
+	if (!ep->ended_at)
+		ep->ended_at = now;
+	if (now - ep->ended_at >= 2 && (!tp->cut_short_at || now - tp->cut_short_at >= 2) &&
+	    !(ep->rx_state >= HDL_RX_ACTIVE && hdl_ring_peek(&ep->rx)))
+		return true;
+	tp->look_soon = true;
+	return false;
+}
+
+enum hdl_proc_state hdl_peer_state(struct hdl_ep *ep)
+{
+	enum hdl_proc_state state = hdl_proc_state(&ep->proc);
+
+	/* the state seen on this host counts for more */
+	if (state == HDL_PROC_UNKNOWN && hdl_rt_has_ended(ep->rank))
+		state = HDL_PROC_ENDED;
+	/* the launcher, and members, report failures only */
+	if (state != HDL_PROC_ENDED || hdl_proc_is_ours(ep->rank) || ep->failed || hdl_rt_has_ended(ep->rank))
+		return state;
+	if (hdl_ep_is_unused(ep) && !hdl_job_of(ep->rank)->left)
+		return HDL_PROC_LIVES;
+	return is_taken_in(ep) ? HDL_PROC_ENDED : HDL_PROC_LIVES;
+}
+
+bool hdl_ep_has_departed(struct hdl_tp *tp, int proc)
+{
+	const struct hdl_ep *ep = hdl_peers_find(&tp->peers, proc);
+
+	return ep && ep->departed;
+}
