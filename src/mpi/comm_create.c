@@ -40,22 +40,6 @@ static int check_leader(struct hdl_comm *c, const char *call, const char *arg, i
 	       hdl_raise(c, MPI_ERR_RANK, call, "invalid %s %d: its group has ranks 0..%d", arg, leader, size - 1) : MPI_SUCCESS;
 }
 
-/* Checks the arguments that constructors without a communicator have in its place. */
-static int check_parentless(const char *call, const char *stringtag, MPI_Info info, const struct hdl_info **given,
-			    MPI_Errhandler errhandler, const MPI_Comm *out, const char *out_arg)
-{
-	int rc = hdl_info_arg(NULL, call, info, given);
-
-	if (rc)
-		return rc;
-	if (!stringtag)
-		return hdl_null_arg(NULL, call, "stringtag");
-	if (!hdl_is_errhandler(errhandler))
-		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
-				 (void *)errhandler);
-	return out ? MPI_SUCCESS : hdl_null_arg(NULL, call, out_arg);
-}
-
 /* ---- duplicates ---------------------------------------------------------------------------------------- */
 
 /* Hints are those of info only: a duplicate does not inherit the original's (section 7.4.2). */
@@ -293,9 +277,61 @@ HDL_PROFILED(Intercomm_merge);
 
 /* ---- without a communicator ------------------------------------------------------------------------------ */
 
+/* Raises an error by the handler that is the call's argument (section 7.4.2), or by that of MPI_COMM_SELF where the argument is
+ * no handler. Checks below return a class with hdl_reason_set and leave the raising to this function: a session has no
+ * MPI_COMM_SELF whose handler the program could set. */
+static int parentless_raise(MPI_Errhandler errhandler, int class, const char *call)
+{
+	return hdl_is_errhandler(errhandler) ? hdl_raise_class_by(errhandler, class, call) : hdl_raise_class(NULL, class, call);
+}
+
 static int parentless_return(MPI_Errhandler errhandler, int rc, const char *call, struct hdl_comm *made, MPI_Comm *newcomm)
 {
-	return rc ? hdl_raise_class_by(errhandler, rc, call) : comm_return(NULL, rc, call, made, newcomm);
+	return rc ? parentless_raise(errhandler, rc, call) : comm_return(NULL, rc, call, made, newcomm);
+}
+
+/* Finds a group. NULL: there is none, with hdl_reason_set. */
+static struct hdl_group *parentless_group(const char *arg, MPI_Group handle)
+{
+	struct hdl_group *g = hdl_group_get(handle);
+
+	if (!g && handle == MPI_GROUP_NULL)
+		hdl_reason_set("invalid %s: MPI_GROUP_NULL", arg);
+	else if (!g)
+		hdl_reason_set("invalid %s: handle %p is no group, or was freed", arg, (void *)handle);
+	return g;
+}
+
+static int parentless_leader(const char *arg, int leader, int size)
+{
+	if (leader >= 0 && leader < size)
+		return MPI_SUCCESS;
+	hdl_reason_set("invalid %s %d: its group has ranks 0..%d", arg, leader, size - 1);
+	return MPI_ERR_RANK;
+}
+
+static int parentless_not_in(const char *arg)
+{
+	hdl_reason_set("invalid %s: the calling process is not in it", arg);
+	return MPI_ERR_GROUP;
+}
+
+/* Checks the arguments that constructors without a communicator have in its place. Returns an error class. */
+static int check_parentless(const char *stringtag, MPI_Info info, const struct hdl_info **given, MPI_Errhandler errhandler,
+			    const MPI_Comm *out, const char *out_arg)
+{
+	if (!hdl_info_find(info, given)) {
+		hdl_reason_set("invalid info: handle %p is none, or was freed", (void *)info);
+		return MPI_ERR_INFO;
+	}
+	if (!hdl_is_errhandler(errhandler)) {
+		hdl_reason_set("invalid errhandler: handle %p is none for communicators, or was freed", (void *)errhandler);
+		return MPI_ERR_ERRHANDLER;
+	}
+	if (stringtag && out)
+		return MPI_SUCCESS;
+	hdl_reason_set("invalid %s: it is a null pointer", stringtag ? out_arg : "stringtag");
+	return MPI_ERR_ARG;
 }
 
 static bool has_rank(const void *group, int rank)
@@ -319,19 +355,18 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 	HDL_LOCKED;
 	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Comm_create_from_group";
-	struct hdl_group *g = hdl_group_get(group);
+	struct hdl_group *g;
 	const struct hdl_info *given;
 	struct hdl_comm *made = NULL;
 	int rc;
 
 	hdl_check_active(call);
-	if (!g)
-		return hdl_bad_group(NULL, call, "group", group);
-	if (g->size && g->rank == MPI_UNDEFINED)
-		return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid group: the calling process is not in it");
-	rc = check_parentless(call, stringtag, info, &given, errhandler, newcomm, "newcomm");
+	if (!(g = parentless_group("group", group)))
+		return parentless_raise(errhandler, MPI_ERR_GROUP, call);
+	rc = g->size && g->rank == MPI_UNDEFINED ? parentless_not_in("group") :
+						   check_parentless(stringtag, info, &given, errhandler, newcomm, "newcomm");
 	if (rc)
-		return rc;
+		return parentless_raise(errhandler, rc, call);
 	hdl_call = call;
 	if (g->size)
 		rc = compare_ranks(g);
@@ -343,18 +378,20 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 }
 HDL_PROFILED(Comm_create_from_group);
 
-static int check_remote_group(const char *call, struct hdl_group *local, MPI_Group remote_group, int remote_leader)
+/* Checks arguments that are significant at the local leader only. Returns an error class. */
+static int check_remote_group(struct hdl_group *local, MPI_Group remote_group, int remote_leader)
 {
-	struct hdl_group *remote = hdl_group_get(remote_group);
+	struct hdl_group *remote = parentless_group("remote_group", remote_group);
 	int rc;
 
 	if (!remote)
-		return hdl_bad_group(NULL, call, "remote_group", remote_group);
-	rc = check_leader(NULL, call, "remote_leader", remote_leader, remote->size);
+		return MPI_ERR_GROUP;
+	rc = parentless_leader("remote_leader", remote_leader, remote->size);
 	for (int r = 0; !rc && r < remote->size; r++)
-		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED)
-			return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid remote_group: its rank %d is in local_group, too",
-					 r);
+		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED) {
+			hdl_reason_set("invalid remote_group: its rank %d is in local_group, too", r);
+			rc = MPI_ERR_GROUP;
+		}
 	return rc;
 }
 
@@ -365,31 +402,32 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 	HDL_LOCKED;
 	HDL_GIVES(newintercomm);
 	static const char call[] = "MPI_Intercomm_create_from_groups";
-	struct hdl_group *g = hdl_group_get(local_group);
 	const struct hdl_info *given;
-	int rc, refused = MPI_SUCCESS;
+	int rc, refused = MPI_SUCCESS, code = MPI_SUCCESS;
+	struct hdl_group *g;
 	struct hdl_comm *made;
 
 	hdl_check_active(call);
-	if (!g)
-		return hdl_bad_group(NULL, call, "local_group", local_group);
-	if (g->rank == MPI_UNDEFINED)
-		return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid local_group: the calling process is not in it");
-	rc = check_leader(NULL, call, "local_leader", local_leader, g->size);
+	if (!(g = parentless_group("local_group", local_group)))
+		return parentless_raise(errhandler, MPI_ERR_GROUP, call);
+	rc = g->rank == MPI_UNDEFINED ? parentless_not_in("local_group") :
+					parentless_leader("local_leader", local_leader, g->size);
 	if (!rc)
-		rc = check_parentless(call, stringtag, info, &given, errhandler, newintercomm, "newintercomm");
+		rc = check_parentless(stringtag, info, &given, errhandler, newintercomm, "newintercomm");
 	if (rc)
-		return rc;
+		return parentless_raise(errhandler, rc, call);
 	if (g->rank == local_leader)
-		refused = check_remote_group(call, g, remote_group, remote_leader);
+		refused = check_remote_group(g, remote_group, remote_leader);
+	if (refused)
+		code = parentless_raise(errhandler, refused, call);
 	hdl_call = call;
 	rc = compare_ranks(g);
 	if (rc)
 		return parentless_return(errhandler, rc, call, NULL, newintercomm);
-	rc = hdl_intercomm_create_from_groups(g, local_leader, refused ? hdl_error_class(refused) : 0,
-					      hdl_group_get(remote_group), remote_leader, stringtag, errhandler, &made);
+	rc = hdl_intercomm_create_from_groups(g, local_leader, refused, hdl_group_get(remote_group), remote_leader, stringtag,
+					      errhandler, &made);
 	if (refused)
-		return refused;
+		return code;
 	if (!rc)
 		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	return parentless_return(errhandler, rc, call, made, newintercomm);

@@ -181,6 +181,69 @@ static void errors(void)
 	expect(MPI_ERR_COMM);
 }
 
+/* ---- errors of constructors without a communicator ------------------------------------------------------- */
+
+static int n_comm_errors;
+
+static void on_comm_error(MPI_Comm *comm, int *code, ...)
+{
+	(void)comm;
+	n_comm_errors++;
+	last_class = class_of(*code);
+}
+
+/* The argument errhandler had the error; MPI_COMM_SELF's handler, which is fatal, had not. */
+static void refused(int code, int class, MPI_Errhandler handler)
+{
+	CHECK(class_of(code) == class);
+	CHECK(handler == MPI_ERRORS_RETURN || (n_comm_errors == 1 && last_class == class));
+	n_comm_errors = 0;
+}
+
+/* Section 7.4.2: the argument errhandler is invoked, too, if the constructor itself encounters an error. */
+static void constructor_errors(void)
+{
+	MPI_Errhandler counting, handlers[2];
+	MPI_Info none = (MPI_Info)MPI_INT;
+	MPI_Group world, self, other;
+	MPI_Comm c;
+
+	CHECK(!MPI_Comm_create_errhandler(on_comm_error, &counting));
+	MPI_Group_from_session_pset(session, "mpi://WORLD", &world);
+	MPI_Group_from_session_pset(session, "mpi://SELF", &self);
+	MPI_Group_excl(world, 1, &me, &other);
+	handlers[0] = counting;
+	handlers[1] = MPI_ERRORS_RETURN;
+	for (int i = 0; i < 2; i++) {
+		MPI_Errhandler h = handlers[i];
+
+		refused(MPI_Comm_create_from_group(MPI_GROUP_NULL, "x", MPI_INFO_NULL, h, &c), MPI_ERR_GROUP, h);
+		if (np > 1)
+			refused(MPI_Comm_create_from_group(other, "x", MPI_INFO_NULL, h, &c), MPI_ERR_GROUP, h);
+		refused(MPI_Comm_create_from_group(world, NULL, MPI_INFO_NULL, h, &c), MPI_ERR_ARG, h);
+		refused(MPI_Comm_create_from_group(world, "x", none, h, &c), MPI_ERR_INFO, h);
+		refused(MPI_Comm_create_from_group(world, "x", MPI_INFO_NULL, h, NULL), MPI_ERR_ARG, h);
+		refused(MPI_Intercomm_create_from_groups(MPI_GROUP_NULL, 0, other, 0, "x", MPI_INFO_NULL, h, &c), MPI_ERR_GROUP,
+			h);
+		refused(MPI_Intercomm_create_from_groups(MPI_GROUP_EMPTY, 0, self, 0, "x", MPI_INFO_NULL, h, &c), MPI_ERR_GROUP,
+			h);
+		refused(MPI_Intercomm_create_from_groups(self, 1, other, 0, "x", MPI_INFO_NULL, h, &c), MPI_ERR_RANK, h);
+		refused(MPI_Intercomm_create_from_groups(self, 0, other, 0, NULL, MPI_INFO_NULL, h, &c), MPI_ERR_ARG, h);
+		refused(MPI_Intercomm_create_from_groups(self, 0, other, 0, "x", none, h, &c), MPI_ERR_INFO, h);
+		refused(MPI_Intercomm_create_from_groups(self, 0, other, 0, "x", MPI_INFO_NULL, h, NULL), MPI_ERR_ARG, h);
+		refused(MPI_Intercomm_create_from_groups(self, 0, MPI_GROUP_NULL, 0, "x", MPI_INFO_NULL, h, &c), MPI_ERR_GROUP,
+			h);
+		refused(MPI_Intercomm_create_from_groups(self, 0, other, np, "x", MPI_INFO_NULL, h, &c), MPI_ERR_RANK, h);
+		refused(MPI_Intercomm_create_from_groups(self, 0, world, 0, "x", MPI_INFO_NULL, h, &c), MPI_ERR_GROUP, h);
+	}
+	CHECK(c == MPI_COMM_NULL);
+	if (other != MPI_GROUP_EMPTY)
+		MPI_Group_free(&other);
+	MPI_Group_free(&self);
+	MPI_Group_free(&world);
+	MPI_Errhandler_free(&counting);
+}
+
 static void from_groups(void)
 {
 	MPI_Group world, low, high, both;
@@ -308,6 +371,7 @@ int main(void)
 	psets();
 	info();
 	errors();
+	constructor_errors();
 	from_groups();
 	buffers();
 	without_world();
