@@ -3,7 +3,6 @@
 #include "mpi/info.h"
 #include "mpi/locality.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,24 +104,6 @@ double PMPI_Wtick(void)
 }
 HDL_PROFILED(Wtick);
 
-/* Returns the hint mpi_minimum_memory_alignment, in bytes; 1 without it. */
-static int alignment(const char *call, const struct hdl_info *info, long *align)
-{
-	static const char key[] = "mpi_minimum_memory_alignment";
-	const char *value = hdl_info_value(info, key);
-	char *end;
-
-	*align = 1;
-	if (!value)
-		return MPI_SUCCESS;
-	errno = 0;
-	*align = strtol(value, &end, 10);
-	if (errno || end == value || *end || *align < 1 || (*align & (*align - 1)))
-		return hdl_raise(NULL, MPI_ERR_INFO_VALUE, call, "invalid value \"%s\" of info key %s: it must be a power of two",
-				 value, key);
-	return MPI_SUCCESS;
-}
-
 /* Peers of this host load and store the memory in place where it lies in a window. baseptr is the address of a pointer. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
@@ -138,10 +119,11 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid size %lld: it must not be negative",
 				 (long long)size);
 	rc = hdl_info_arg(NULL, call, info, &hints);
-	if (!rc)
-		rc = alignment(call, hints, &align);
 	if (rc)
 		return rc;
+	rc = hdl_info_alignment(hints, &align);
+	if (rc)
+		return hdl_raise_class(NULL, rc, call);
 	if (!baseptr)
 		return hdl_null_arg(NULL, call, "baseptr");
 	p = hdl_tp_alloc_shared(hdl_mpi_tp, size ? (size_t)size : 1);

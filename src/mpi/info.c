@@ -3,6 +3,7 @@
 #include "mpi/info.h"
 #include "mpi/leaks.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -290,6 +291,23 @@ bool hdl_info_find(MPI_Info handle, const struct hdl_info **info)
 int hdl_info_arg(struct hdl_comm *comm, const char *call, MPI_Info handle, const struct hdl_info **info)
 {
 	return hdl_info_find(handle, info) ? MPI_SUCCESS : bad_info(comm, call, handle);
+}
+
+int hdl_info_alignment(const struct hdl_info *info, long *align)
+{
+	static const char key[] = "mpi_minimum_memory_alignment";
+	const char *value = hdl_info_value(info, key);
+	char *end;
+
+	*align = 1;
+	if (!value)
+		return MPI_SUCCESS;
+	errno = 0;
+	*align = strtol(value, &end, 10);
+	if (!errno && end != value && !*end && *align >= 1 && !(*align & (*align - 1)))
+		return MPI_SUCCESS;
+	hdl_reason_set("invalid value \"%s\" of info key %s: it must be a power of two", value, key);
+	return MPI_ERR_INFO_VALUE;
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */

@@ -28,6 +28,9 @@ static inline MPI_Info hdl_info_handle(struct hdl_info *info)
 
 /* For an argument whose hints are read. *info is NULL for MPI_INFO_NULL. Raises MPI_ERR_INFO on comm for an invalid handle. */
 int hdl_info_arg(struct hdl_comm *comm, const char *call, MPI_Info handle, const struct hdl_info **info);
+/* Reads the key mpi_minimum_memory_alignment (section 9.2). *align: bytes, a power of two; 1 without the key. info may be NULL.
+ * Returns MPI_SUCCESS or MPI_ERR_INFO_VALUE, with hdl_reason_set. */
+int hdl_info_alignment(const struct hdl_info *info, long *align);
 /* The same without an error; false: the handle is invalid. */
 bool hdl_info_find(MPI_Info handle, const struct hdl_info **info);
 /* Returns the value, which the object owns; NULL: no such key, or no object. */

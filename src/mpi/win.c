@@ -155,6 +155,26 @@ void hdl_win_help(struct hdl_win *w)
 
 /* ---- creation ---------------------------------------------------------------------------------------------- */
 
+/* Checks the arguments that a member may have wrong alone. Returns an error class with hdl_reason_set. */
+static int win_check(const struct hdl_win_args *args, const struct hdl_info *given, long *align)
+{
+	if (args->size < 0) {
+		hdl_reason_set("invalid size %lld: it must not be negative", (long long)args->size);
+		return MPI_ERR_SIZE;
+	}
+	if (args->disp_unit <= 0) {
+		hdl_reason_set("invalid disp_unit %lld: it must be positive", (long long)args->disp_unit);
+		return MPI_ERR_DISP;
+	}
+	if (args->flavor == MPI_WIN_FLAVOR_CREATE && args->size && !args->base) {
+		hdl_reason_set("invalid base: a null pointer, and size is %lld", (long long)args->size);
+		return MPI_ERR_BASE;
+	}
+	*align = 1;
+	return args->flavor == MPI_WIN_FLAVOR_ALLOCATE || args->flavor == MPI_WIN_FLAVOR_SHARED ?
+	       hdl_info_alignment(given, align) : MPI_SUCCESS;
+}
+
 /* Makes the checks that all constructors share, and creates the window. baseptr NULL: none is returned. */
 static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, MPI_Comm comm, bool gives_base, void *baseptr,
 		    MPI_Win *win)
@@ -171,13 +191,9 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 		return rc;
 	if (!win || (gives_base && !baseptr))
 		return hdl_null_arg(c, call, win ? "baseptr" : "win");
-	if (args->size < 0)
-		return hdl_raise(c, MPI_ERR_SIZE, call, "invalid size %lld: it must not be negative", (long long)args->size);
-	if (args->disp_unit <= 0)
-		return hdl_raise(c, MPI_ERR_DISP, call, "invalid disp_unit %lld: it must be positive",
-				 (long long)args->disp_unit);
-	if (args->flavor == MPI_WIN_FLAVOR_CREATE && args->size && !args->base)
-		return hdl_raise(c, MPI_ERR_BASE, call, "invalid base: a null pointer, and size is %lld", (long long)args->size);
+	/* all members fail together: those with valid arguments would wait for this one */
+	args->error = win_check(args, given, &args->align);
+	args->size = args->error ? 0 : args->size;
 	args->hints = win_hints_of(given, 0);
 	args->granularity = granularity_of(given);
 	args->errhandler = MPI_ERRORS_ARE_FATAL;

@@ -182,9 +182,12 @@ struct hdl_win_args {
 	MPI_Count disp_unit;
 	unsigned hints;
 	long long granularity;		/* 0: not given */
+	long align;			/* bytes, a power of two, of memory that the window allocates; 0: any */
+	int error;			/* class, with hdl_reason_set: this member's arguments are refused; MPI_SUCCESS */
 	MPI_Errhandler errhandler;
 };
-/* Collective over comm, an intracommunicator. MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED: the members cannot share memory. */
+/* Collective over comm, an intracommunicator: also with args->error, and then no member gets a window. MPI_ERR_NO_MEM;
+ * MPI_ERR_RMA_SHARED: the members cannot share memory. */
 int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out);
 /* Starts the helper thread if the window needs one. Must be the last thing that the constructor does (helper.c). */
 void hdl_rma_begun(struct hdl_win *w);

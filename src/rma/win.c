@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint64_t nonce_new(const struct hdl_win *w)
 {
@@ -107,6 +108,16 @@ static int segment_new(struct hdl_win *w, enum shared_how how, uint64_t bytes, s
 		return MPI_SUCCESS;
 	hdl_reason_set("%llu bytes of memory that ranks share cannot be had: %s", (unsigned long long)bytes, strerror(errno));
 	return errno == ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_RMA_SHARED;
+}
+
+/* Checks the address of memory that the window has allocated for this member. */
+static int check_alignment(const struct hdl_win *w, const struct hdl_win_args *args)
+{
+	if (!args->size || !args->align || !((uintptr_t)w->base & (uintptr_t)(args->align - 1)))
+		return MPI_SUCCESS;
+	hdl_reason_set("memory aligned to %ld bytes (mpi_minimum_memory_alignment) cannot be had: only that of a page, %ld, is "
+		       "certain", args->align, sysconf(_SC_PAGESIZE));
+	return MPI_ERR_NO_MEM;
 }
 
 /* Memory of a shared window, by shared_how: of rank 0 for all, or of each member. *places: of all members,
@@ -198,14 +209,25 @@ static int shared_place(struct hdl_win *w, enum shared_how how, const struct sha
 	return MPI_SUCCESS;
 }
 
+/* Whether the alignment that the program asks for holds for this member of a shared window. In one segment, which begins with the
+ * first member that has memory, the parts of all others follow without a gap (section 12.2.3): there the sizes decide. */
+static bool is_aligned_member(const struct hdl_win *w, const struct shared_size *s)
+{
+	for (int r = 0; r < w->rank && !s[0].noncontig; r++)
+		if (s[r].size)
+			return false;
+	return true;
+}
+
 /* Fills in this process's record. Returns an error class, which the record gets. */
 static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struct hdl_win_record *r)
 {
-	int rc = state_new(w, r);
+	int rc = args->error ? args->error : state_new(w, r);
 
 	if (!rc && args->flavor == MPI_WIN_FLAVOR_ALLOCATE) {
 		rc = memory_new(w, (uint64_t)args->size, false, &r->memory_at);
 		w->base = w->memory;
+		rc = rc ? rc : check_alignment(w, args);
 	}
 	if (!rc && args->flavor == MPI_WIN_FLAVOR_CREATE && args->size)
 		hdl_tp_place_of(hdl_mpi_tp, args->base, (size_t)args->size, &r->memory_at);
@@ -418,6 +440,8 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 	if (args->flavor == MPI_WIN_FLAVOR_SHARED) {
 		rc = shared_memory(w, args, how, error, &shared);
 		error = rc ? rc : shared_place(w, how, shared);
+		if (!error && is_aligned_member(w, shared))
+			error = check_alignment(w, args);
 		if (error && !rc && !why[0])
 			snprintf(why, sizeof(why), "%s", hdl_reason_take());
 		mine->memory_at = error ? 0 : w->record[w->rank].memory_at;
@@ -526,9 +550,12 @@ static void win_free(struct hdl_win *w, bool kept)
 int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out)
 {
 	struct hdl_win *w = hdl_pool_take(&hdl_wins);
+	char why[256] = "";
 	int rc;
 
 	*out = NULL;
+	if (args->error)
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	/* without these the other members would wait for ever */
 	if (!w)
 		hdl_out_of_memory("a window", sizeof(*w));
@@ -549,6 +576,8 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 		snprintf(w->comm->name, sizeof(w->comm->name), "window #%u", w->comm->context / 2u);
 		hdl_errhandler_release(w->comm->errhandler);
 		w->comm->errhandler = args->errhandler;	/* for requests; a predefined one */
+		if (args->error)
+			hdl_reason_set("%s", why);
 		rc = win_exchange(w, args, BY_FABRIC);
 		/* all members have the same result */
 		for (int how = BY_SEGMENT; rc == MPI_ERR_RMA_SHARED && how <= BY_NAMED_SEGMENT; how++) {
@@ -563,8 +592,6 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	if (!rc && !hdl_target_make(w, w->rank))
 		rc = hdl_rma_no_memory("a window");
 	if (rc) {
-		char why[256];
-
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 		/* a member that has the record of this process may have mapped its memory, but none writes: all have failed */
 		win_free(w, false);

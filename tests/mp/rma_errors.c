@@ -59,6 +59,55 @@ static void each_flavour(void (*run)(void))
 
 /* ---- arguments of creation: the communicator's error handler -------------------------------------------------------- */
 
+/* One member's argument is refused: all members fail with that class, and none waits. */
+static void one_refused(void)
+{
+	bool wrong = me == np / 2;
+	char mem[64], *p;
+	MPI_Info info;
+	MPI_Win win;
+
+	FAILS(MPI_Win_create(mem, wrong ? -1 : 64, 1, MPI_INFO_NULL, WORLD, &win), MPI_ERR_SIZE);
+	FAILS(MPI_Win_create(mem, 64, wrong ? 0 : 8, MPI_INFO_NULL, WORLD, &win), MPI_ERR_DISP);
+	FAILS(MPI_Win_create(wrong ? NULL : mem, 64, 8, MPI_INFO_NULL, WORLD, &win), MPI_ERR_BASE);
+	FAILS(MPI_Win_allocate(64, wrong ? -8 : 8, MPI_INFO_NULL, WORLD, &p, &win), MPI_ERR_DISP);
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "mpi_minimum_memory_alignment", wrong ? "48" : "64");
+	FAILS(MPI_Win_allocate(64, 8, info, WORLD, &p, &win), MPI_ERR_INFO_VALUE);
+	if (flavour_possible(SHARED)) {
+		FAILS(MPI_Win_allocate_shared(wrong ? -1 : 64, 1, MPI_INFO_NULL, WORLD, &p, &win), MPI_ERR_SIZE);
+		FAILS(MPI_Win_allocate_shared(64, 8, info, WORLD, &p, &win), MPI_ERR_INFO_VALUE);
+	}
+	MPI_Info_free(&info);
+}
+
+/* The key mpi_minimum_memory_alignment (sections 12.2.2, 12.2.3): memory has that alignment, or there is no window. 2^40 bytes:
+ * no memory is so aligned by chance. */
+static void alignment(void)
+{
+	MPI_Info info;
+	MPI_Win win;
+	char *p;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "alloc_shared_noncontig", "true");
+	for (int shared = 0; shared <= flavour_possible(SHARED); shared++) {
+		MPI_Info_set(info, "mpi_minimum_memory_alignment", "4096");
+		if (shared)
+			MPI_Win_allocate_shared(100, 1, info, WORLD, &p, &win);
+		else
+			MPI_Win_allocate(100, 1, info, WORLD, &p, &win);
+		CHECK(!((uintptr_t)p & 4095));
+		MPI_Win_free(&win);
+		MPI_Info_set(info, "mpi_minimum_memory_alignment", "1099511627776");
+		if (shared)
+			FAILS(MPI_Win_allocate_shared(me == np / 2 ? 100 : 0, 1, info, WORLD, &p, &win), MPI_ERR_NO_MEM);
+		else
+			FAILS(MPI_Win_allocate(me == np / 2 ? 100 : 0, 1, info, WORLD, &p, &win), MPI_ERR_NO_MEM);
+	}
+	MPI_Info_free(&info);
+}
+
 static void creation(void)
 {
 	MPI_Comm inter, half;
@@ -455,6 +504,8 @@ static void target_protected(void)
 
 static const struct standard_case cases[] = {
 	{ "12.6.2", "creation", 1, creation },
+	{ "12.6.2", "one_refused", 1, one_refused },
+	{ "12.2.2", "alignment", 1, alignment },
 	{ "12.6.2", "arguments", 1, arguments },
 	{ "12.6.2", "no_window", 1, no_window },
 	{ "12.6.2", "epochs", 1, epochs },
