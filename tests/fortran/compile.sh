@@ -24,3 +24,18 @@ for module in f08 mpi; do
 	done
 	echo "$module: $(wc -l <marked) statements are refused"
 done
+# An INTEGER of 8 bytes fits no binding: each interface refuses a program of one call, and the wrapper names the reason.
+printf '%s\n' '      program p' '      @use@' '      @include@' '      integer me, ierr' '      call MPI_Comm_rank(MPI_COMM_WORLD, me, ierr)' \
+	'      end program' >wide
+sed 's/@use@/use mpi_f08/; /@include@/d' wide >wide_f08.f90
+sed 's/@use@/use mpi/; /@include@/d' wide >wide_mpi.f90
+sed "/@use@/d; s/@include@/include 'mpif.h'/" wide >wide_mpif.f90
+cp wide_mpif.f90 wide_mpif.f
+for file in wide_f08.f90 wide_mpi.f90 wide_mpif.f90 wide_mpif.f; do
+	check $file || fail "$file is refused"
+	check -fdefault-real-8 $file || fail "$file is refused with -fdefault-real-8"
+	! check -fdefault-integer-8 $file || fail "$file is accepted with -fdefault-integer-8"
+	grep -q '^heddlefc: -fdefault-integer-8: INTEGER has 8 bytes' "$err" || fail "$file: the wrapper does not name the reason"
+done
+LC_ALL=C $limit $("$fc" -showme:command) $("$fc" -showme:compile) -fdefault-integer-8 -fsyntax-only wide_mpif.f >"$out" 2>"$err" && fail "without the wrapper mpif.h is accepted with -fdefault-integer-8"
+grep -q '^mpif\.h:' "$err" || fail "without the wrapper the error is not one of mpif.h"
