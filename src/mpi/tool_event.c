@@ -395,8 +395,9 @@ int PMPI_T_event_handle_free(MPI_T_event_registration event_registration, void *
 
 	if (!r || r->dead)
 		return MPI_T_ERR_INVALID_HANDLE;
-	report_dropped(r, safety);
+	/* ahead of the program's functions, which may call this function for r */
 	r->dead = true;
+	report_dropped(r, safety);
 	if (free_cb_function)
 		free_cb_function(r, safety, user_data);
 	if (!delivered)

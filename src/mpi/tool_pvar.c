@@ -187,6 +187,7 @@ struct MPI_ABI_T_pvar_handle {
 	struct MPI_ABI_T_pvar_session *session;
 	struct pvar v;			/* v.name is not valid */
 	MPI_Comm comm;			/* OF_PEERS */
+	uint32_t serial;		/* OF_PEERS: the communicator's; a later one may have its handle */
 	int count;
 	unsigned long long *base;	/* [count]: the value that the handle shows as 0 */
 	unsigned long long one;		/* base of a variable of one element */
@@ -285,7 +286,7 @@ static bool pvar_values(const struct MPI_ABI_T_pvar_handle *h, unsigned long lon
 		break;
 	}
 	comm = hdl_comm_get(h->comm);
-	if (!comm || comm->size != h->count)
+	if (!comm || comm->serial != h->serial)
 		return false;
 	for (int r = 0; r < h->count; r++) {
 		struct hdl_ep *ep = hdl_mpi_tp ? hdl_ep_find(hdl_mpi_tp, hdl_comm_proc(comm, r)) : NULL;
@@ -340,6 +341,7 @@ int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index, void *o
 		return MPI_T_ERR_OUT_OF_HANDLES;
 	h->v = v;
 	h->comm = comm ? *(MPI_Comm *)obj_handle : MPI_COMM_NULL;
+	h->serial = comm ? comm->serial : 0;
 	h->count = comm ? comm->size : 1;
 	h->base = h->count == 1 ? &h->one : calloc((size_t)h->count, sizeof(*h->base));
 	if (!h->base) {

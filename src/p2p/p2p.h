@@ -61,6 +61,8 @@ struct hdl_comm {
 	/* constructors called so far, the same number on all ranks; numbers their messages (hdl_cid_tag) */
 	uint32_t agreements;
 	int agreeing;			/* agreements under way whose members are reached through this communicator */
+	/* differs from that of all communicators before, which may have had this one's handle; hdl_comm_new */
+	uint32_t serial;
 	/* made by MPI_Comm_idup, and freed by the program before it was complete: freed at completion */
 	bool unwanted;
 	bool part;			/* `local` of an intercommunicator, which owns the contexts */

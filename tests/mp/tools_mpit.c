@@ -212,6 +212,35 @@ static void pvars(void)
 	OK(MPI_T_pvar_session_free(&other));
 }
 
+/* A handle of a communicator that was freed is invalid, also when a later communicator gets the same handle of MPI. */
+static void pvar_of_freed(void)
+{
+	MPI_Comm freed, was, later[64];
+	MPI_T_pvar_session s;
+	MPI_T_pvar_handle h;
+	unsigned long long *of = calloc((size_t)np, sizeof(*of));
+	int count, n = 0;
+
+	CHECK(of);
+	OK(MPI_T_pvar_session_create(&s));
+	MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+	was = freed;
+	OK(MPI_T_pvar_handle_alloc(s, pvar("ud_messages_sent_of_peers", MPI_T_PVAR_CLASS_COUNTER), &freed, &h, &count));
+	OK(MPI_T_pvar_read(s, h, of));
+	MPI_Comm_free(&freed);
+	do {
+		CHECK_EQ(MPI_T_pvar_read(s, h, of), MPI_T_ERR_INVALID_HANDLE);
+		MPI_Comm_dup(MPI_COMM_WORLD, &later[n]);
+	} while (later[n++] != was && n < 64);
+	CHECK_EQ(MPI_T_pvar_read(s, h, of), MPI_T_ERR_INVALID_HANDLE);
+	CHECK_EQ(MPI_T_pvar_reset(s, h), MPI_T_ERR_INVALID_HANDLE);
+	CHECK_EQ(MPI_T_pvar_write(s, h, of), MPI_T_ERR_INVALID_HANDLE);
+	while (n--)
+		MPI_Comm_free(&later[n]);
+	OK(MPI_T_pvar_session_free(&s));
+	free(of);
+}
+
 static void collectives(void)
 {
 	static const char *const names[] = {"collectives_on_host", "collectives_on_mailbox", "collectives_by_single_copy",
@@ -343,6 +372,15 @@ static void on_dropped(MPI_Count count, MPI_T_event_registration r, int source, 
 	drops += (int)count;
 }
 
+static int freed_again = -1;
+
+/* Runs in MPI_T_event_handle_free of r: that call frees r, once. */
+static void on_dropped_free(MPI_Count count, MPI_T_event_registration r, int source, MPI_T_cb_safety safety, void *arg)
+{
+	(void)count, (void)source, (void)safety, (void)arg;
+	freed_again = MPI_T_event_handle_free(r, NULL, NULL);
+}
+
 static void on_free(MPI_T_event_registration r, MPI_T_cb_safety safety, void *arg)
 {
 	(void)r, (void)safety;
@@ -408,6 +446,12 @@ static void events(void)
 	CHECK(!getenv("TOOLS_OFFLOADED") || calls == calls_before);
 	CHECK_EQ(MPI_T_event_handle_free(r, NULL, NULL), MPI_T_ERR_INVALID_HANDLE);
 	CHECK_EQ(MPI_T_event_read((MPI_T_event_instance)(void *)&n, 0, &n), MPI_T_ERR_INVALID_HANDLE);
+	OK(MPI_T_event_handle_alloc(on_host, NULL, MPI_INFO_NULL, &r));
+	OK(MPI_T_event_set_dropped_handler(r, on_dropped_free));
+	some_collectives(100);
+	OK(MPI_T_event_handle_free(r, &frees, on_free));
+	CHECK_EQ(frees, 2);
+	CHECK(np == 1 || !getenv("TOOLS_OFFLOADED") || freed_again == MPI_T_ERR_INVALID_HANDLE);
 }
 
 static void death(void)
@@ -566,6 +610,7 @@ int main(int argc, char **argv)
 	strings();
 	cvars();
 	pvars();
+	pvar_of_freed();
 	partitions();
 	collectives();
 	if (!strcmp(what, "device"))

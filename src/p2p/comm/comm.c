@@ -43,6 +43,7 @@ static int comm_fill(struct hdl_comm *comm, struct hdl_group *group)
 }
 
 struct hdl_pool hdl_comms = HDL_POOL(struct hdl_comm, 16);
+static uint32_t comms_made;
 
 struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 {
@@ -52,6 +53,7 @@ struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 		hdl_out_of_memory("a communicator",
 				  sizeof(*comm) + (group ? (size_t)group->size : 1) / HDL_LEAF * sizeof(void *));
 	comm->obj.refs = 1;
+	comm->serial = ++comms_made;
 	return comm;
 }
 
