@@ -67,7 +67,7 @@ static MPI_Message msg;
 	X(MPI_Group_incl, (h, 0, four, &group), 0) X(MPI_Group_excl, (h, 0, four, &group), 0) \
 	X(MPI_Group_range_incl, (h, 0, NULL, &group), 0) X(MPI_Group_free, (H), 0) X(MPI_Comm_create, (W, h, &comm), 0) \
 	X(MPI_Comm_create_group, (W, h, 0, &comm), 0) \
-	X(MPI_Comm_create_from_group, (h, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), 0)
+	X(MPI_Comm_create_from_group, (h, "x", MPI_INFO_NULL, of_self, &comm), 0)
 
 #define TYPE_CALLS(X) \
 	X(MPI_Type_size, (h, &i), 0) X(MPI_Type_size_c, (h, &c), 0) X(MPI_Type_get_extent, (h, &a, &b), 0) \
@@ -125,6 +125,8 @@ static MPI_Message msg;
 	X(MPI_Mrecv, (out, 1, MPI_INT, H, &st), 0) X(MPI_Imrecv, (out, 1, MPI_INT, H, &req), 0)
 
 static int one[1] = { 1 }, comm_key, type_key;
+/* The error handler of MPI_COMM_SELF, for constructors that have one as their argument and raise their errors by that */
+static MPI_Errhandler of_self = MPI_ERRORS_RETURN;
 
 
 static int ncalls;
@@ -443,7 +445,9 @@ int main(int argc, char **argv)
 		if (forgiving)
 			break;
 		forgive();
+		MPI_Comm_get_errhandler(MPI_COMM_SELF, &of_self);
 	}
+	MPI_Errhandler_free(&of_self);
 	MPI_Comm_free_keyval(&comm_key);
 	MPI_Type_free_keyval(&type_key);
 	if (!me)
