@@ -97,6 +97,12 @@ struct shared_size {
 
 #define SEGMENT_ALIGN 4096u
 
+/* Bytes of a member's part of a segment, with those up to the next part. */
+static uint64_t part_bytes(const struct shared_size *s, int rank)
+{
+	return s[0].noncontig ? align_up(s[rank].size, SEGMENT_ALIGN) : s[rank].size;
+}
+
 /* Rank 0: makes a segment of the state blocks and memories of all members. */
 static int segment_new(struct hdl_win *w, enum shared_how how, uint64_t bytes, struct hdl_segment *s)
 {
@@ -142,7 +148,7 @@ static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, enu
 	together = how != BY_FABRIC || !s[0].noncontig;
 	w->hints = (w->hints & ~(unsigned)HDL_WIN_NONCONTIG) | (s[0].noncontig ? HDL_WIN_NONCONTIG : 0);
 	for (int r = 0; r < w->size; r++)
-		if (__builtin_add_overflow(sum, s[r].size, &sum) || sum > INT64_MAX)
+		if (__builtin_add_overflow(sum, part_bytes(s, r), &sum) || sum > INT64_MAX)
 			mine->error = MPI_ERR_SIZE;
 	if (!mine->error && how != BY_FABRIC && !w->rank)
 		mine->error = (uint32_t)segment_new(w, how, sum, &mine->segment);
@@ -166,7 +172,7 @@ static int segment_place(struct hdl_win *w, const struct shared_size *s)
 	for (int r = 0; r < w->size; r++) {
 		w->record[r].state_at = (uint64_t)r * state_bytes(w);
 		w->record[r].memory_at = at;
-		at += s[r].size;
+		at += part_bytes(s, r);
 	}
 	state_free(w);
 	w->state = (struct hdl_win_state *)(void *)(w->segment + w->record[w->rank].state_at);

@@ -56,6 +56,7 @@ for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence n
 	[ -z "$all" ] || try "sync, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words tests/mp/rma_sync
 done
 try "errors, SHCA_BEHAVE=noarena" 2 -x SHCA_BEHAVE=noarena -x RMA_NO_SHARED=1 tests/mp/rma_errors pair_at_page_end target_protected
+try "creation, SHCA_BEHAVE=noarena" 2 -x SHCA_BEHAVE=noarena tests/mp/rma_errors one_refused alignment
 try "errors, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_errors pair_at_page_end target_protected
 for hosts in 0,1 ${all:+0,0,1,1 0,1,2 3,1,0,3,1}; do
 	try_hosts "comm" "$hosts" tests/mp/rma_comm_hosts
