@@ -60,7 +60,11 @@ struct part_data {			/* head of HDL_AM_PART_DATA; the payload is the bytes, unle
 	uint64_t offset, len, total;
 	uint32_t id, epoch;
 	uint32_t put;			/* enum part_put */
-	uint32_t reserved;
+	/* of the pair, with the context: `id` may be that of a later receive by now (hdl_part_on_data) */
+	uint32_t number;
+	int32_t tag;
+	uint16_t context;
+	uint16_t reserved;
 };
 enum part_put { PUT_NOT, PUT_BY_RMA, PUT_IN_BOX };	/* where the bytes are: in the payload, in the buffer, in the box */
 _Static_assert(sizeof(struct part_data) <= HDL_AM_HEAD_MAX, "fits a head");

@@ -264,6 +264,15 @@ int hdl_part_proc_of(struct hdl_ep *ep)
 	return hdl_ep_note(ep)->rank;
 }
 
+/* Whether DATA belongs to this pair. A receive that fails may be freed while DATA is under way, and its id given to another one:
+ *     1. Another sum of bytes: the receive fails by the first DATA, and the program frees it.
+ *     2. The program makes and starts the receive of another tag, which gets the id.
+ *     3. The rest of the first DATA comes, and would be written to the second buffer. */
+static bool part_is_of(const struct hdl_part *p, const struct part_data *d)
+{
+	return p->number == d->number && p->tag == d->tag && p->context == d->context;
+}
+
 void hdl_part_on_data(void *context, const struct hdl_am *am)
 {
 	struct part_data d = { .id = UINT32_MAX };
@@ -273,7 +282,8 @@ void hdl_part_on_data(void *context, const struct hdl_am *am)
 	if (am->head_len == sizeof(d))
 		memcpy(&d, am->head, sizeof(d));
 	p = d.id < nids ? by_id[d.id] : NULL;
-	if (!p || !p->active || p->epoch != d.epoch || p->proc != hdl_part_proc_of(am->ep) || p->error) {
+	if (!p || !p->active || p->epoch != d.epoch || p->proc != hdl_part_proc_of(am->ep) || p->error ||
+	    !part_is_of(p, &d)) {
 		if (am->rts)
 			hdl_ep_refuse(am->ep, am->rts);
 		return;		/* of an epoch that has failed here */

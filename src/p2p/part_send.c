@@ -90,7 +90,8 @@ static void send_bytes(struct hdl_part *p, uint64_t offset, size_t len)
 	}
 	o->part = p;
 	o->packed = NULL;
-	o->head = (struct part_data){ .offset = offset, .len = len, .total = p->total, .id = p->id_there, .epoch = p->epoch };
+	o->head = (struct part_data){ .offset = offset, .len = len, .total = p->total, .id = p->id_there, .epoch = p->epoch,
+				      .number = p->number, .tag = p->tag, .context = p->context };
 	if (p->rkey && p->run && len > hdl_vars.eager_max) {
 		send_put(p, o);
 		return;
@@ -147,7 +148,8 @@ static void box_close(struct hdl_part *p)
 	p->box_closed = true;
 	o->part = p;
 	o->packed = NULL;
-	o->head = (struct part_data){ .total = p->total, .id = p->id_there, .epoch = p->epoch, .put = PUT_IN_BOX };
+	o->head = (struct part_data){ .total = p->total, .id = p->id_there, .epoch = p->epoch, .put = PUT_IN_BOX,
+				      .number = p->number, .tag = p->tag, .context = p->context };
 	out_send(p, o, NULL, 0);
 }
 

@@ -401,6 +401,42 @@ static void sizes_differ(void)
 	MPI_Request_free(&q);
 }
 
+/* Partitions of a receive that has failed, and was freed, come behind the start of the next receive. */
+static void late_partitions(void)
+{
+	int buf[8], freed = 0;
+	MPI_Request q;
+
+	if (me > 1)
+		return;
+	for (int i = 0; i < 8; i++)
+		buf[i] = me ? 0 : 1;
+	q = me ? recv_init(buf, 2, 3, MPI_INT, 0, 5) : send_init(buf, 4, 2, MPI_INT, 1, 5);
+	MPI_Start(&q);
+	if (me) {
+		FAILS(MPI_Wait(&q, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+		MPI_Request_free(&q);
+		q = recv_init(buf, 4, 2, MPI_INT, 0, 6);
+		MPI_Start(&q);
+		MPI_Send(&freed, 1, MPI_INT, 0, 7, WORLD);
+	} else {
+		MPI_Pready(0, q);
+		MPI_Recv(&freed, 1, MPI_INT, 1, 7, WORLD, MPI_STATUS_IGNORE);
+		MPI_Pready_range(1, 3, q);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		MPI_Request_free(&q);
+		for (int i = 0; i < 8; i++)
+			buf[i] = 2;
+		q = send_init(buf, 4, 2, MPI_INT, 1, 6);
+		MPI_Start(&q);
+		MPI_Pready_range(0, 3, q);
+	}
+	MPI_Wait(&q, MPI_STATUS_IGNORE);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(buf[i], 2);
+	MPI_Request_free(&q);
+}
+
 /* On an intercommunicator ranks are those of the other group. */
 static void inter(void)
 {
@@ -465,8 +501,8 @@ static const struct standard_case cases[] = {
 	{ "4.2", "shapes", 2, shapes }, { "4.2.1", "ready_forms", 2, ready_forms }, { "4.2.1", "matching", 2, matching },
 	{ "4.2", "not_before_start", 2, not_before_start }, { "4.2", "receiver_first", 2, receiver_first },
 	{ "4.2.1", "types", 2, types }, { "4.2", "empty", 2, empty }, { "4.2", "null_and_self", 1, null_and_self },
-	{ "4.2", "errors", 1, errors }, { "4.2", "sizes_differ", 2, sizes_differ }, { "4.2", "inter", 2, inter },
-	{ "4.2", "new_comms", 2, new_comms },
+	{ "4.2", "errors", 1, errors }, { "4.2", "sizes_differ", 2, sizes_differ },
+	{ "4.2", "late_partitions", 2, late_partitions }, { "4.2", "inter", 2, inter }, { "4.2", "new_comms", 2, new_comms },
 };
 
 int main(int argc, char **argv)
