@@ -90,7 +90,7 @@ static bool choose_lane(struct hdl_win *w, struct hdl_target *t)
 		return true;
 	/* this process's own memory, too: its updates meet those of other ranks in one device */
 	ep = t->ep ? t->ep : hdl_ep(hdl_mpi_tp, t->proc);
-	return ep && !hdl_rkey_unpack(ep, r->key, r->key_len, &t->key);
+	return ep && (t->key || !hdl_rkey_unpack(ep, r->key, r->key_len, &t->key));
 }
 
 #define GRANULE		10u		/* log2 of the bytes that a hashed lock covers */
@@ -107,6 +107,18 @@ static uint8_t granule_of(const struct hdl_win *w, const struct hdl_win_record *
 	return (uint8_t)(hint < GRANULE_FAR ? hint : GRANULE_FAR);
 }
 
+bool hdl_target_settle(struct hdl_win *w, struct hdl_target *t)
+{
+	const struct hdl_win_record *r = &w->record[t->rank];
+
+	t->state = t->rank == w->rank || w->mapped ? hdl_win_state_of(w, t->rank) : NULL;
+	t->memory = w->dynamic ? NULL : hdl_win_memory_of(w, t->rank);
+	t->native = w->native && r->memory_at && w->granularity < HDL_GRANULE_LEAST;
+	t->atomics = w->atomics && r->size && !(w->native && r->memory_at);
+	t->granule = granule_of(w, r);
+	return choose_lane(w, t);
+}
+
 struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *r = &w->record[rank];
@@ -121,13 +133,8 @@ struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 	t->size = w->dynamic ? UINT64_MAX : r->size;
 	t->disp_unit = r->disp_unit;
 	t->base = w->dynamic ? 0 : r->base;
-	t->state = rank == w->rank || w->mapped ? hdl_win_state_of(w, rank) : NULL;
-	t->memory = w->dynamic ? NULL : hdl_win_memory_of(w, rank);
-	t->native = w->native && r->memory_at && w->granularity < HDL_GRANULE_LEAST;
-	t->atomics = w->atomics && r->size && !(w->native && r->memory_at);
 	t->alone = w->size == 1;
-	t->granule = granule_of(w, r);
-	if (!choose_lane(w, t)) {
+	if (!hdl_target_settle(w, t)) {
 		free(t);
 		return NULL;
 	}

@@ -77,6 +77,15 @@ bool hdl_win_is_of_host(const struct hdl_win *w);
 bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank);
 /* Whether the process of a member has ended, as far as this process knows; changes nothing. */
 bool hdl_win_has_ended(const struct hdl_win *w, int rank);
+/*
+ * Sets what depends on the members' agreement. Returns false without memory. For a target that a message of the member has made
+ * before this process has seen the agreement, again behind it:
+ *
+ *     1. Rank 0 has the findings of all members, and asks rank 1 for a lock
+ *     2. Rank 1, which still waits for rank 2's finding, makes the target of rank 0 for the lock: w->atomics is not set
+ *     3. Rank 1's accumulates to rank 0 would be messages to the handler, those of rank 2 atomic requests of the device
+ */
+bool hdl_target_settle(struct hdl_win *w, struct hdl_target *t);
 /* Returns the state block of a member as mapped here; NULL: this process cannot reach it. */
 struct hdl_win_state *hdl_win_state_of(const struct hdl_win *w, int rank);
 /* Returns the memory of a member as mapped here; NULL: it is not. */

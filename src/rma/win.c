@@ -488,6 +488,9 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 			       "(MPI_Comm_split_type with MPI_COMM_TYPE_SHARED)");
 		return MPI_ERR_RMA_SHARED;
 	}
+	for (int r = 0; r < w->size; r++)
+		if (w->target[r] && !hdl_target_settle(w, w->target[r]))
+			return hdl_rma_no_memory("a window");
 	return MPI_SUCCESS;
 }
 
