@@ -25,8 +25,8 @@
 
 /* Ways to memory that a member has found, exchanged as a byte. BY_MESSAGES: operations of this member on some other member's
  * memory, of this host, are or may begin with messages. ATOMICS: the member asks for the agent device, and its memory is
- * registered for that, or there is none. FAILED: the member's part of the creation has failed, and all members get an error. */
-enum { HDL_HAS_STATES = 1, HDL_HAS_MEMORIES = 2, HDL_BY_MESSAGES = 4, HDL_HAS_ATOMICS = 8, HDL_HAS_FAILED = 16 };
+ * registered for that, or there is none. */
+enum { HDL_HAS_STATES = 1, HDL_HAS_MEMORIES = 2, HDL_BY_MESSAGES = 4, HDL_HAS_ATOMICS = 8 };
 
 /* Whether the members connect their queues at creation. */
 static inline bool hdl_win_connects(int size)

@@ -54,14 +54,17 @@ static const char *lane_text(const struct hdl_win *w, int rank)
 /* Prints by which way ranks of this host reach the device that updates the window's memory, if not by their lanes. */
 static void report_agent_queues(const struct hdl_win *w, const char *label)
 {
-	int peers = 0;
+	int peers = 0, queues = 0;
 
 	for (int r = 0; r < w->size; r++)
-		peers += hdl_win_is_agent_peer(w, r);
+		if (hdl_win_is_agent_peer(w, r)) {
+			peers++;
+			queues += hdl_agent_stands(hdl_comm_ep(w->comm, r));
+		}
 	if (peers)
 		fprintf(stderr, "heddle: rank %d: %s: this host's ranks accumulate by the device that leads to other hosts, too: "
-			"%d of %d others have an agent queue%s\n", hdl_job.rank, label, w->agent_queues, peers,
-			w->agent_queues < peers ? "; the rest asks the target's progress" : "");
+			"%d of %d others have an agent queue%s\n", hdl_job.rank, label, queues, peers,
+			queues < peers ? "; the rest asks the target's progress" : "");
 }
 
 void hdl_win_report(const struct hdl_win *w)

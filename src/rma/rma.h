@@ -124,7 +124,6 @@ struct hdl_win {
 	bool asks_atomics;		/* this member's memory is registered for atomic requests, or there is none; and its
 					 * hint asks for them */
 	bool atomics;			/* the members agreed on the agent device (reach.h) */
-	int agent_queues;		/* connected agent queues to members of this host */
 	bool helped;			/* peers' operations need this process's progress (reach.h) */
 	bool begun;			/* hdl_rma_helper_begin was called for this window */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */

@@ -30,8 +30,7 @@ bool hdl_win_is_of_host(const struct hdl_win *w)
 
 bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank)
 {
-	return rank != w->rank && hdl_win_is_local(w, rank) &&
-	       (w->record[rank].hints | w->record[w->rank].hints) & HDL_WIN_AGENT_QUEUES;
+	return rank != w->rank && hdl_win_is_local(w, rank) && w->record[rank].hints & HDL_WIN_AGENT_QUEUES;
 }
 
 bool hdl_win_has_ended(const struct hdl_win *w, int rank)

@@ -73,7 +73,7 @@ extern const struct hdl_ep_note hdl_rma_gone;	/* of a process that has failed */
 bool hdl_win_is_local(const struct hdl_win *w, int rank);
 /* Whether all members are on this host. */
 bool hdl_win_is_of_host(const struct hdl_win *w);
-/* Whether this process and the member need agent queues (transport.h) to each other. */
+/* Whether this process needs an agent queue (transport.h) to the member. */
 bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank);
 /* Whether the process of a member has ended, as far as this process knows; changes nothing. */
 bool hdl_win_has_ended(const struct hdl_win *w, int rank);

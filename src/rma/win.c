@@ -2,13 +2,12 @@
 /*
  * Windows: creation, the end.
  *
- * Creation is collective, in exchanges over a duplicate of the communicator:
+ * Creation is collective, in three exchanges over a duplicate of the communicator:
  *
  *     sizes       shared windows only: rank 0 allocates the memory of all members. Where the members share no fabric (a device
  *                 without an arena), rank 0 makes a file in memory for the state blocks and the memory of all, which the others
  *                 map, and creation begins again with that (enum shared_how)
  *     records     base, size, places in the fabric, key
- *     queues      where a member asks for the agent device on several devices: numbers of agent queues (connect_agents)
  *     agreement   whether this process has mapped the state blocks and memories of all members
  *
  * A member without memory takes part in all of them with its error in the record, so that all members fail together.
@@ -286,7 +285,7 @@ static bool all_connected(const void *arg)
 	for (int r = 0; r < w->size; r++) {
 		const struct hdl_ep *ep = r == w->rank ? NULL : hdl_comm_ep_met(w->comm, r);
 
-		if (ep && hdl_rma_connecting(ep))
+		if (ep && (hdl_rma_connecting(ep) || hdl_agent_connecting(ep)))
 			return false;
 	}
 	return true;
@@ -300,8 +299,9 @@ static bool is_moved(const struct hdl_win *w, int rank)
 	return rank != w->rank && (hdl_win_is_local(w, rank) || w->asks_atomics) && (w->dynamic || (m->size && !m->memory_at));
 }
 
-/* Connects the queues to members whose memory the device moves or updates, while all members make progress: the first operation
- * could else wait for a target that computes. Returns whether operations on such memory are, or begin with, messages. */
+/* Connects the queues to members whose memory the device moves or updates, agent queues included, while all members make progress:
+ * the first operation could else wait for a target that computes. Returns whether operations on such memory are, or begin with,
+ * messages; updates without an agent queue do not count, since members on several hosts have helper threads in any case. */
 static bool connect_members(struct hdl_win *w)
 {
 	bool messages = false, connects = hdl_win_connects(w->size);
@@ -314,6 +314,9 @@ static bool connect_members(struct hdl_win *w)
 		}
 	if (!connects)
 		return messages;
+	for (int r = 0; r < w->size; r++)
+		if (hdl_win_is_agent_peer(w, r))
+			hdl_agent_connect(hdl_comm_ep(w->comm, r));
 	hdl_wait_until(all_connected, w);
 	/* behind the wait: a queue that cannot be had leaves messages */
 	for (int r = 0; r < w->size; r++)
@@ -321,52 +324,16 @@ static bool connect_members(struct hdl_win *w)
 	return messages;
 }
 
-/* Connects agent queues among the members of each host. Without one, accumulates are messages. Collective. Must be followed by
- * an exchange: a queue answers from its connection on. */
-static int connect_agents(struct hdl_win *w)
-{
-	struct hdl_agent_offer *offer;
-	int *count, n = 0, rc, err;
-	unsigned hints = 0;
-
-	for (int r = 0; r < w->size; r++)
-		hints |= w->record[r].hints;
-	if (!(hints & HDL_WIN_AGENT_QUEUES) || !hdl_win_connects(w->size))
-		return MPI_SUCCESS;
-	offer = calloc(2 * (size_t)w->size, sizeof(*offer));
-	count = calloc((size_t)w->size, sizeof(*count));
-	if (!offer || !count)
-		hdl_out_of_memory("the queues of a window", (size_t)w->size * sizeof(*offer));
-	for (int r = 0; r < w->size; r++)
-		if (hdl_win_is_agent_peer(w, r)) {
-			hdl_agent_offer(hdl_comm_ep(w->comm, r), &offer[n++]);
-			count[r] = 1;
-		}
-	rc = hdl_comm_deliver(w->comm, sizeof(*offer), offer, count, offer + w->size, count);
-	for (int r = n = 0; r < w->size && !rc; r++)
-		if (count[r]) {
-			err = hdl_agent_connect(hdl_comm_ep(w->comm, r), &offer[w->size + n++]);
-			w->agent_queues += !err;
-			/* the member may believe that the queue stands: no member uses it */
-			if (err && err != -EOPNOTSUPP)
-				w->asks_atomics = false;
-		}
-	free(offer);
-	free(count);
-	return rc;
-}
-
 /* Exchanges what each member has found (reach.h). *all: what all have found; *any: what some member has. */
 static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 {
 	uint8_t *has = calloc((size_t)w->size, 1);
-	bool messages;
-	int failed = connect_agents(w), rc;
+	bool messages = connect_members(w);
+	int rc;
 
 	if (!has)
 		hdl_out_of_memory("agreement on a window", (size_t)w->size);
 	*all = *any = 0;
-	messages = !failed && connect_members(w);
 	has[w->rank] = HDL_HAS_STATES | HDL_HAS_MEMORIES;
 	for (int r = 0; r < w->size; r++) {
 		if (!hdl_win_state_of(w, r))
@@ -378,20 +345,14 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 		has[w->rank] |= HDL_BY_MESSAGES;
 	if (w->asks_atomics)
 		has[w->rank] |= HDL_HAS_ATOMICS;
-	if (failed)
-		has[w->rank] = HDL_HAS_FAILED;
 	rc = hdl_comm_exchange(w->comm, has, 1);
 	*all = HDL_HAS_STATES | HDL_HAS_MEMORIES | HDL_HAS_ATOMICS;
 	for (int r = 0; r < w->size && !rc; r++) {
 		*all &= has[r];
 		*any |= has[r];
-		if (has[r] & HDL_HAS_FAILED && !failed) {
-			hdl_reason_set("rank %d could not exchange the queues of the window", r);
-			failed = MPI_ERR_NO_MEM;
-		}
 	}
 	free(has);
-	return rc ? rc : failed;
+	return rc;
 }
 
 /* Whether some member's memory lies in the fabric. */
@@ -593,7 +554,6 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 			if (w->mr)	/* of memory that goes */
 				hdl_mr_deregister(w->mr);
 			w->mr = NULL;
-			w->agent_queues = 0;
 			parts_free(w);
 			rc = win_exchange(w, args, (enum shared_how)how);
 		}

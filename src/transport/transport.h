@@ -377,23 +377,16 @@ bool hdl_rma_connecting(const struct hdl_ep *ep);
 
 /*
  * Agent queues: by them this process updates regions of peers of its host whose agent is the device that leads to other hosts
- * (transport/rma/agent_queue.c). Without one an update goes by message, and the owner must make progress. Both processes of a
- * pair must make an offer, exchange the offers, connect, and meet before the first update: a queue answers from its connection
- * on.
+ * (transport/rma/agent_queue.c). Without one an update goes by message, and the owner must make progress.
  */
-struct hdl_agent_offer {
-	uint8_t gid[16];
-	uint32_t out, in;		/* numbers of the queue pairs; 0: no queue is offered */
-	uint16_t lid;
-	uint8_t reserved[6];
-};
 /* Whether the agent of a region of this process does not reach the peers of this host by their lanes. */
 bool hdl_mr_has_agent_queues(const struct hdl_mr *mr);
-/* Makes the queue to a peer of this host, if need be. 0; negative: there is none, and the offer says so. */
-int hdl_agent_offer(struct hdl_ep *ep, struct hdl_agent_offer *offer);
-/* Connects the queue by the peer's offer, if need be. 0; negative: updates of the peer's regions go by message. After another
- * errno than -EOPNOTSUPP, the peer may take its own queue for connected, and must not use it. */
-int hdl_agent_connect(struct hdl_ep *ep, const struct hdl_agent_offer *offer);
+/* Begins to connect the queue to a peer of this host, unless it stands. Returns 0: it stands, or is being connected
+ * (hdl_agent_connecting) and the peer must make progress; a negative errno: there is none. A queue that breaks is connected
+ * again. */
+int hdl_agent_connect(struct hdl_ep *ep);
+bool hdl_agent_connecting(const struct hdl_ep *ep);
+bool hdl_agent_stands(const struct hdl_ep *ep);
 
 /* ---- counters ------------------------------------------------------------------------------------------------- */
 

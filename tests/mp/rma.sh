@@ -46,6 +46,11 @@ two="-x HEDDLE_DEVICE=shca0,shca0 -x RMA_GRANULARITY=8"
 	try_hosts "atomic, not by the second of two devices, queue kind dc" 0,1,0 --report-transports $two -x HEDDLE_TRANSPORT=dc \
 		-x RMA_TIMES=20 tests/mp/rma_atomic_hosts exchanged
 	reported 'no device with atomic requests and connected queues towards all its ranks' "that agent queues are of RC"
+	for rank in 0 2; do
+		for lacking in device absent queue connect early; do
+			try_hosts "rank $rank lacks the agent device or queue: $lacking" 0,1,0,0 --report-transports $two tests/mp/rma_agent_lacking $lacking $rank
+		done
+	done
 }
 try_hosts "atomic" 0,1,2,0 -x RMA_TIMES=20 tests/mp/rma_atomic_hosts
 not_reported 'window that does not exist here' "that an unlock came too late for its window"

@@ -59,6 +59,13 @@ tests_mp_rma_comm_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
 tests_mp_rma_random_hosts_SOURCES = tests/mp/rma_random.c tests/mp/hosts_played.c $(rma_standard_sources)
 tests_mp_rma_random_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_rma_random_hosts_LDFLAGS = $(NOWRAP) $(played_wraps) -pthread
+# One rank has no device or no queue for accumulates by the second of two devices.
+check_PROGRAMS += tests/mp/rma_agent_lacking
+tests_mp_rma_agent_lacking_SOURCES = tests/mp/rma_agent_lacking.c tests/mp/rma_agent_refused.c tests/mp/rma_agent_refused.h \
+	tests/mp/hosts_played.c tests/mp/mpi_test.h
+tests_mp_rma_agent_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_rma_agent_lacking_LDFLAGS = $(NOWRAP) $(played_wraps) -Wl,--wrap=hdl_tp_init -Wl,--wrap=ibv_create_qp -Wl,--wrap=hdl_qp_connect \
+	-Wl,--wrap=hdl_target_make -Wl,--wrap=hdl_comm_exchange
 rma_standard_scripts = tests/mp/rma.sh tests/mp/rma_random.sh tests/mp/rma_progress.sh tests/mp/rma_member_dies.sh
 TESTS += $(rma_standard_scripts)
 EXTRA_DIST += $(rma_standard_scripts)

@@ -106,6 +106,7 @@ try 3 HOSTS=0,0,1 $two -- "${rma}_hosts" 150 60000 3
 try 3 HOSTS=0,1,0 $two RMA_BREAK=15 -- "${rma}_hosts" 150 60000 4
 for behave in "" async; do
 	try 2 HOSTS=0,1 $two SHCA_BEHAVE=$behave -- "${rma}_hosts" 10 1000 6 behind
+	try 2 HOSTS=0,0 $two SHCA_BEHAVE=$behave RMA_AGENTS=1 -- "${rma}_hosts" 10 1000 7 again
 done
 # shellcheck disable=SC2086
 dies "" env HOSTS=0,0 $two RMA_AGENTS=1 "${rma}_hosts" 100 20000 7 dies

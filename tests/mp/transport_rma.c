@@ -22,6 +22,7 @@
  *     flushes   several flushes behind one operation, and behind one that fails (one rank, UD: no operation ends before there is
  *               progress)
  *     refuses   invalid arguments are refused
+ *     again     agent queues that break are connected again, and updates keep their order (two ranks of one host)
  *     behind    updates by such a key fail alone: those that are under way behind them add once each
  */
 #include "transport_rma.h"
@@ -203,54 +204,20 @@ static void on_say(void *context, const struct hdl_am *am)
 
 /* ---- agent queues --------------------------------------------------------------------------------------------------- */
 
-struct offer {
-	struct hdl_agent_offer agent;
-	uint32_t connected;		/* 0: the offer; 1: the sender has connected */
-};
-static unsigned offers_come, peers_connected;
-
-static void on_offers(void *context, const struct hdl_am *am)
-{
-	struct hdl_agent_offer mine;
-	struct offer o;
-
-	if (!am->data || am->len != sizeof(o))
-		fail("an offer of %zu bytes", am->len);
-	memcpy(&o, am->data, sizeof(o));
-	if (o.connected) {
-		peers_connected++;
-		return;
-	}
-	/* this rank may not have come to its own offer */
-	if (hdl_agent_offer(am->ep, &mine) || hdl_agent_connect(am->ep, &o.agent))
-		fail("the agent queue to rank %d cannot be connected", hdl_ep_note(am->ep)->rank);
-	offers_come++;
-}
-
 /* Connects agent queues to all ranks of this host. */
 static void connect_agents(void)
 {
-	unsigned idle = 0, n = 0;
-	struct offer *offers = calloc(2 * (size_t)hdl_job.size, sizeof(*offers));
-	struct hdl_am_send *sends = calloc(2 * (size_t)hdl_job.size, sizeof(*sends));
+	unsigned idle = 0;
 
-	for (int stage = 0; stage < 2; stage++) {
-		n = 0;
-		for (int p = 0; p < hdl_job.size; p++) {
-			struct offer *o = &offers[2 * p + stage];
-			if (p == hdl_job.rank || !hdl_is_local(p))
-				continue;
-			o->connected = (uint32_t)stage;
-			if (!stage && hdl_agent_offer(hdl_ep(tp, p), &o->agent))
-				fail("no agent queue to rank %d", p);
-			send_am(p, OFFERS, o, sizeof(*o), &sends[2 * p + stage]);
-			n++;
-		}
-		while ((stage ? peers_connected : offers_come) < n || pending_sends)
+	for (int p = 0; p < hdl_job.size; p++)
+		if (p != hdl_job.rank && hdl_is_local(p) && hdl_agent_connect(hdl_ep(tp, p)))
+			fail("no agent queue to rank %d", p);
+	for (int p = 0; p < hdl_job.size; p++) {
+		while (hdl_is_local(p) && hdl_agent_connecting(hdl_ep(tp, p)))
 			turn(&idle);
+		if (p != hdl_job.rank && hdl_is_local(p) && !hdl_agent_stands(hdl_ep(tp, p)))
+			fail("the agent queue to rank %d cannot be connected", p);
 	}
-	free(offers);
-	free(sends);
 }
 
 static void exchange_keys(void)
@@ -267,13 +234,20 @@ static void exchange_keys(void)
 
 /* ---- operations ----------------------------------------------------------------------------------------------------- */
 
-static void break_queues(void)
+void break_agents(int rank)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 
 	for (struct hdl_agent_queue *q = tp->agents; q; q = q->next)
-		if (q->state == HDL_AGENT_UP && ibv_modify_qp(q->out, &a, IBV_QP_STATE))
+		if ((rank < 0 || q->ep->rank == rank) && q->state == HDL_AGENT_UP && ibv_modify_qp(q->out, &a, IBV_QP_STATE))
 			fail("agent queue %u cannot be broken", q->out->qp_num);
+}
+
+static void break_queues(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+
+	break_agents(-1);
 	for (uint32_t i = 0; i < tp->nsqs; i++) {
 		struct hdl_sq *sq = tp->sqs[i];
 		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep && sq->ep->sq == sq)))
@@ -583,7 +557,7 @@ static void run_mode(const char *mode)
 	} modes[] = { { "stops", stops }, { "dies", dies }, { "gone", gone }, { "stale", stale }, { "unmapped", unmapped },
 		      { "faults", faults },
 		      { "early", early }, { "busy", busy }, { "flushes", flushes }, { "refuses", refuses },
-		      { "behind", behind } };
+		      { "behind", behind }, { "again", again } };
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
 		if (!strcmp(mode, modes[i].name)) {
@@ -610,7 +584,7 @@ int main(int argc, char **argv)
 		signal(SIGTERM, SIG_IGN);
 	start(&up);
 	if (hdl_am_register(tp, KEYS, on_keys, NULL) || hdl_am_register(tp, TOTALS, on_totals, NULL) ||
-	    hdl_am_register(tp, SAY, on_say, NULL) || hdl_am_register(tp, OFFERS, on_offers, NULL))
+	    hdl_am_register(tp, SAY, on_say, NULL))
 		return 1;
 	size_t n = (size_t)hdl_job.size;
 	rng = seed * 0x9e3779b97f4a7c15ull + (uint64_t)hdl_job.rank;

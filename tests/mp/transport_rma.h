@@ -5,7 +5,7 @@
 
 #include "transport_test.h"
 
-enum { KEYS = 100, TOTALS, SAY, OFFERS, SLOTS = 24, WINDOW = 12, GUARD = 64 };
+enum { KEYS = 100, TOTALS, SAY, SLOTS = 24, WINDOW = 12, GUARD = 64 };
 #define SLOT_BYTES ((size_t)3000)
 
 /* The words that all ranks update: of each width, one for each way to use it. */
@@ -50,6 +50,8 @@ extern unsigned pending_sends;		/* active messages that are not sent completely 
 extern int dead;			/* the rank whose death was reported; -1: none */
 extern unsigned said;			/* SAY messages that have come */
 
+/* Takes the agent queue to a rank, or (-1) to all, to the error state. */
+void break_agents(int rank);
 uint64_t random_bits(void);
 /* Registers memory. Returns its region; without one the program ends. */
 struct hdl_mr *region(void *p, size_t n, unsigned access);
@@ -71,5 +73,6 @@ void busy(void);
 void flushes(void);
 void refuses(void);
 void behind(void);
+void again(void);
 
 #endif

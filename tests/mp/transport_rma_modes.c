@@ -592,3 +592,119 @@ void behind(void)
 	if (words->w8[ADD] != was + sum)
 		fail("the word is %llu instead of %llu", (unsigned long long)words->w8[ADD], (unsigned long long)(was + sum));
 }
+
+struct addition {
+	struct hdl_rma rma;
+	uint64_t old;
+	int err;
+	bool over;
+};
+
+static void added(struct hdl_rma *rma, int err)
+{
+	struct addition *a = container_of(rma, struct addition, rma);
+
+	a->err = err;
+	a->over = true;
+}
+
+/* Begins the addition of 1 to rank 1's word. */
+static void add(struct addition *a)
+{
+	int r;
+
+	*a = (struct addition){ .rma.done = added };
+	r = hdl_atomic(targets[1].words, 0, HDL_FETCH_ADD, 8, 1, 0, &a->old, &a->rma);
+	if (r)
+		added(&a->rma, r < 0 ? r : 0);
+}
+
+enum { MOST = 4000, BEHIND = 8, UNDER_WAY = 40 };
+
+/* Adds until the queue, which is broken, stands again and BEHIND additions have gone by it; or, without a queue to come, 4 * BEHIND
+ * times. The results are in the order in which the additions were begun. Returns how many have failed. */
+static unsigned additions(bool comes)
+{
+	static struct addition a[MOST];
+	static uint64_t next;
+	struct hdl_ep *peer = hdl_ep(tp, 1);
+	unsigned idle = 0, n = 0, failed = 0;
+
+	for (unsigned behind = 0; n < (comes ? MOST : 4 * BEHIND) && behind < BEHIND; n++) {
+		add(&a[n]);
+		hdl_tp_progress(tp);
+		behind += a[0].over && hdl_agent_stands(peer);
+		while (n >= UNDER_WAY && !a[n - UNDER_WAY].over)
+			turn(&idle);
+	}
+	if (hdl_agent_stands(peer) != comes)
+		fail("the agent queue %s", comes ? "is not connected again" : "that fails at once is connected again");
+	for (unsigned i = 0; i < n; i++) {
+		while (!a[i].over)
+			turn(&idle);
+		failed += a[i].err != 0;
+		if (a[i].err && a[i].err != -ECONNRESET)
+			fail("addition %u: %s", i, strerror(-a[i].err));
+		if (!a[i].err && a[i].old < next)
+			fail("addition %u finds %llu, an earlier one has left %llu", i, (unsigned long long)a[i].old,
+			     (unsigned long long)next);
+		next = a[i].err ? next : a[i].old + 1;
+	}
+	return failed;
+}
+
+/* Makes turns until the agent queue is connected again, or is not being connected. */
+static void connected_again(struct hdl_ep *peer)
+{
+	unsigned idle = 0;
+
+	while (hdl_agent_connecting(peer))
+		turn(&idle);
+}
+
+/* Rank 0's agent queue to rank 1 breaks: the first addition behind the break fails, those until the peer's answer are messages, the
+ * others are requests. A queue that breaks before its first success is given up until hdl_agent_connect. Rank 1 makes progress
+ * seldom, so that answers overtake messages. */
+void again(void)
+{
+	struct hdl_ep *peer = hdl_ep(tp, !hdl_job.rank);
+	struct addition a;
+	uint64_t asked;
+	unsigned idle = 0;
+
+	while (hdl_job.rank && said < 1) {
+		usleep(50);
+		hdl_tp_progress(tp);
+	}
+	if (hdl_job.rank)
+		return;
+	add(&a);
+	for (unsigned round = 0; round < 30; round++) {
+		while (!a.over)
+			turn(&idle);
+		break_agents(1);
+		if (!additions(true))
+			fail("round %u: no addition by a broken queue has failed", round);
+	}
+	for (unsigned fails = 0; fails < 2; fails++) {
+		break_agents(1);
+		add(&a);
+		while (!a.over)
+			turn(&idle);
+		connected_again(peer);
+	}
+	if (additions(false))
+		fail("an addition by message has failed");
+	if (hdl_agent_connect(peer))
+		fail("the agent queue cannot be connected again");
+	connected_again(peer);
+	asked = tp->rma_asked;
+	add(&a);
+	while (!a.over)
+		turn(&idle);
+	if (a.err || tp->rma_asked != asked || !hdl_agent_stands(peer))
+		fail("the addition behind hdl_agent_connect is not by the queue (%d)", a.err);
+	say(1);
+	while (pending_sends)
+		turn(&idle);
+}

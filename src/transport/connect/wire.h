@@ -37,6 +37,8 @@ enum hdl_ctl_kind {
 	HDL_CTL_LAST,		/* by UD: the rest of that message, with its tag, context and seq */
 	HDL_CTL_STAY,		/* the sender will be in the fence of hdl_tp_fini and goes on afterwards: a receiver that leaves
 				 * behind that fence sends LEAVE */
+	HDL_CTL_AGENT_ASK,	/* struct hdl_agent_rec: the sender's end of an agent queue */
+	HDL_CTL_AGENT_ANSWER,	/* struct hdl_agent_rec: the other end; qpn 0: the sender has no queue */
 };
 
 /*
@@ -176,6 +178,13 @@ struct hdl_rma_done {
 	int32_t err;
 	uint64_t old;		/* atomic operation: the previous value */
 };
+struct hdl_agent_rec {
+	uint8_t gid[16];
+	uint32_t qpn;
+	uint32_t psn;		/* of the first request, 24 bits */
+	uint16_t lid;
+	uint16_t turn;		/* the latest ASK counts; an ANSWER has the number of its ASK */
+};
 struct hdl_hold_rec {
 	uint32_t turn;		/* the latest turn counts: messages may overtake each other */
 	uint32_t off;		/* enum hdl_eager_off */
@@ -216,7 +225,7 @@ struct hdl_addr_head {
 	uint32_t oversubscribed;	/* hdl_job.oversubscribed */
 	char host[HDL_HOST_TEXT];	/* for error texts; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 15u
+#define HDL_ADDR_VERSION 16u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

@@ -24,6 +24,7 @@ struct ctl_msg {
 		struct hdl_taken_rec taken;
 		struct hdl_keep_rec keep;
 		struct hdl_rma_done rma;
+		struct hdl_agent_rec agent;
 	};
 };
 _Static_assert(sizeof(struct ctl_msg) == offsetof(struct ctl_msg, cts) + sizeof(struct hdl_cts), "no record is longer");
@@ -153,6 +154,16 @@ static void on_rma_done(struct hdl_ep *ep, const struct ctl_msg *m)
 	hdl_rma_on_done(ep, &m->rma);
 }
 
+static void on_agent_ask(struct hdl_ep *ep, const struct ctl_msg *m)
+{
+	hdl_agent_on_ask(ep, &m->agent);
+}
+
+static void on_agent_answer(struct hdl_ep *ep, const struct ctl_msg *m)
+{
+	hdl_agent_on_answer(ep, &m->agent);
+}
+
 static void on_part(struct hdl_ep *ep, const struct ctl_msg *m)
 {
 	if (!hdl_ud_on_part(ep, m->hdr, m->payload))
@@ -199,6 +210,8 @@ static const struct ctl_type {
 	[HDL_CTL_PART] = { "PART", 0, .handler = on_part },
 	[HDL_CTL_LAST] = { "LAST", 0, .handler = on_part },
 	[HDL_CTL_STAY] = { "STAY", 0, .handler = on_stay },
+	[HDL_CTL_AGENT_ASK] = { "AGENT_ASK", sizeof(struct hdl_agent_rec), .handler = on_agent_ask },
+	[HDL_CTL_AGENT_ANSWER] = { "AGENT_ANSWER", sizeof(struct hdl_agent_rec), .handler = on_agent_answer },
 };
 
 static bool is_in_time(const struct hdl_ep *ep, enum ctl_when when)

@@ -10,17 +10,32 @@
  *                               ▲                          └────────┘
  *     peer without a queue ── message ── the owner's handler
  *
- * An agent queue is a pair of RC queue pairs: `out` has this process's requests, `in` answers those of the peer, so that a
- * request of the peer which is refused stops none of this process. Both sides make their pairs, exchange their numbers
- * (hdl_agent_offer) and connect (hdl_agent_connect). A queue carries atomic requests only.
+ * An agent queue is a pair of RC queue pairs: `out` has this process's requests, `in` answers those of the peer. Each process
+ * connects its own `out` to the peer's `in`, also where the peer's `out` does not stand, so that a request of the peer which is
+ * refused stops none of this process, and a queue that one side has lost is replaced on that side:
  *
- *     MADE ── connect ──▶ UP ── a request fails ──▶ BROKEN ── all requests have completed ──▶ to itself: UP; else GONE
- *     MADE ── connect fails ──▶ GONE        MADE, UP ── the peer has no queue, or has failed ──▶ BROKEN
+ *     process                                             peer
+ *     `out` to INIT, HDL_CTL_AGENT_ASK(out, turn)  ──▶    makes its half, if there is none; `in` to RTR
+ *     `out` to RTR, RTS                            ◀──    HDL_CTL_AGENT_ANSWER(in, turn); 0 for `in`: it has no queue
  *
- * BROKEN: updates wait. GONE: updates go by message; a queue between two processes is not replaced. An update whose request
- * failed ends with an error. The updates behind a request that the responder refused were not begun, since a queue pair begins
- * requests in their order, and go again; the updates behind any other failed request may have been carried out, and end with
- * -ECONNRESET.
+ * The states are of `out`. A queue carries atomic requests only.
+ *
+ *     MADE, GONE ── hdl_agent_connect: ASK ▶ ──▶ ASKED ── ANSWER ◀ ──▶ UP ── a request fails ──▶ BROKEN
+ *     BROKEN ── all requests have completed: ASK ▶ ──▶ ASKED; if no request has succeeded since ANSWER ◀ ──▶ GONE
+ *     ASKED ── ANSWER ◀ without a queue ──▶ GONE       any ── the peer has failed ──▶ BROKEN, GONE
+ *     to itself: MADE ──▶ UP ── a request fails ──▶ BROKEN ── all requests have completed ──▶ UP
+ *
+ * BROKEN: updates wait. MADE, ASKED, GONE: updates go by message. Updates of one process are begun in their order, so messages
+ * and requests are never under way together: with the first update of BROKEN all requests have completed, and requests of UP wait
+ * for the answers of messages (`held`). Otherwise:
+ *
+ *     1. ASKED: an addition of this process is a message, which the peer has not read
+ *     2. ANSWER arrives, and MPI_Fetch_and_op(MPI_NO_OP) on the same word is posted by the queue
+ *     3. The word is returned without the addition
+ *
+ * An update whose request failed ends with an error. The updates behind a request that the responder refused were not begun,
+ * since a queue pair begins requests in their order, and go again; the updates behind any other failed request may have been
+ * carried out, and end with -ECONNRESET.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +105,7 @@ static void agent_completed(struct hdl_agent_queue *q, const struct ibv_wc *wc)
 
 	q->inflight--;
 	if (likely(wc->status == IBV_WC_SUCCESS)) {
+		q->proven = true;
 		q->user->done(op, 0);
 	} else if (q->state == HDL_AGENT_UP) {
 		refused = q->user->refusal(wc->status);
@@ -118,8 +134,8 @@ static int agent_reap(struct hdl_agent_queue *q)
 	return n < 0 ? 0 : n;
 }
 
-/* Connects the queue to itself again. Returns whether it stands. */
-static bool agent_renew(struct hdl_agent_queue *q)
+/* Connects the queue to itself, also again. Returns whether it stands. */
+static bool agent_join(struct hdl_agent_queue *q)
 {
 	const struct hdl_port *port = &q->dev->port;
 	int access = hdl_qp_access(q->dev);
@@ -129,9 +145,33 @@ static bool agent_renew(struct hdl_agent_queue *q)
 	       !hdl_qp_connect(q->out, q->dev, &port->gid, port->lid, q->in->qp_num, 0);
 }
 
-/* BROKEN, and all requests have completed: puts the updates that go again in front of those that wait. */
+static void agent_send(struct hdl_agent_queue *q, enum hdl_ctl_kind kind, uint32_t qpn, uint32_t psn, uint16_t turn)
+{
+	struct hdl_agent_rec m = { .qpn = qpn, .psn = psn, .lid = q->dev->port.lid, .turn = turn };
+
+	memcpy(m.gid, q->dev->port.gid.raw, sizeof(m.gid));
+	hdl_ep_ctl(q->ep, kind, &m, sizeof(m), false);
+}
+
+/* Asks the peer for the other end of `out`. Must: no request is in flight. */
+static void agent_ask(struct hdl_agent_queue *q)
+{
+	struct hdl_tp *tp = q->ep->tp;
+
+	q->state = HDL_AGENT_GONE;
+	q->proven = false;
+	if (hdl_qp_renew(q->out, &q->dev->port, hdl_qp_access(q->dev)))
+		return;
+	q->state = HDL_AGENT_ASKED;
+	tp->rng = tp->rng * 6364136223846793005ull + 1442695040888963407ull;
+	q->psn = (uint32_t)(tp->rng >> 40);
+	agent_send(q, HDL_CTL_AGENT_ASK, q->out->qp_num, q->psn, ++q->turn);
+}
+
+/* BROKEN, and all requests have completed: replaces the queue. Puts the updates that go again in front of those that wait. */
 static void agent_settle(struct hdl_agent_queue *q)
 {
+	bool to_itself = q->ep->rank == hdl_job.rank;
 	struct hdl_rma *op;
 
 	if (q->again.first) {
@@ -141,13 +181,24 @@ static void agent_settle(struct hdl_agent_queue *q)
 		q->wait.first = q->again.first;
 		q->again.first = NULL;
 	}
-	if (q->ep->rank == hdl_job.rank && agent_renew(q)) {
+	q->state = HDL_AGENT_GONE;
+	if (to_itself && agent_join(q)) {
 		q->state = HDL_AGENT_UP;
 		return;
 	}
-	q->state = HDL_AGENT_GONE;
 	while ((op = list_take(&q->wait)))
 		q->user->by_message(op);
+	/* behind the messages: the peer reads them first on a lane that keeps the order */
+	if (!to_itself && !q->ep->failed && (q->rest_unstarted || q->proven))
+		agent_ask(q);
+}
+
+/* Whether updates of this process by message are under way, behind which requests wait. */
+static bool agent_is_held(struct hdl_agent_queue *q)
+{
+	if (unlikely(q->held))
+		q->held = q->user->asks(q->ep);
+	return q->held;
 }
 
 /* Posts what waits, and takes completions. Returns the number of events. On a device that carries requests out while they are
@@ -160,7 +211,7 @@ static int agent_run(struct hdl_agent_queue *q)
 		return 0;
 	q->running = true;
 	do {
-		while (q->wait.first && q->state == HDL_AGENT_UP && q->inflight < DEPTH && agent_post_one(q))
+		while (q->wait.first && q->state == HDL_AGENT_UP && q->inflight < DEPTH && !agent_is_held(q) && agent_post_one(q))
 			;
 		n = agent_reap(q);
 		all += n;
@@ -170,7 +221,7 @@ static int agent_run(struct hdl_agent_queue *q)
 		}
 	} while (n && q->wait.first);
 	q->running = false;
-	return all + (q->wait.first && !q->inflight);
+	return all + (q->wait.first && !q->inflight && !q->held);
 }
 
 static int agents_progress(void *arg)
@@ -263,7 +314,7 @@ static struct hdl_agent_queue *agent_make(struct hdl_ep *ep)
 
 	if (q || ep->failed)
 		return q;
-	/* the peer asks, whose settings or device may differ from this process's */
+	/* the device of the peer, which asks, may be another one */
 	if (!dev)
 		return NULL;
 	q = calloc(1, sizeof(*q));
@@ -288,51 +339,78 @@ static struct hdl_agent_queue *agent_make(struct hdl_ep *ep)
 	return q;
 }
 
-int hdl_agent_offer(struct hdl_ep *ep, struct hdl_agent_offer *offer)
+int hdl_agent_connect(struct hdl_ep *ep)
 {
 	struct hdl_agent_queue *q = agent_make(ep);
 
-	*offer = (struct hdl_agent_offer){ 0 };
-	if (!q || q->state == HDL_AGENT_BROKEN || q->state == HDL_AGENT_GONE)
-		return -ENOMEM;
-	memcpy(offer->gid, q->dev->port.gid.raw, sizeof(offer->gid));
-	offer->lid = q->dev->port.lid;
-	offer->out = q->out->qp_num;
-	offer->in = q->in->qp_num;
-	return 0;
+	if (!q)
+		return ep->failed ? ep->fail_err : -EOPNOTSUPP;
+	if (q->state == HDL_AGENT_MADE || q->state == HDL_AGENT_GONE)
+		agent_ask(q);
+	return q->state == HDL_AGENT_GONE ? -EOPNOTSUPP : 0;
 }
 
-int hdl_agent_connect(struct hdl_ep *ep, const struct hdl_agent_offer *offer)
+bool hdl_agent_connecting(const struct hdl_ep *ep)
+{
+	const struct hdl_agent_queue *q = hdl_agent_of(ep);
+
+	return q && q->state == HDL_AGENT_ASKED && !ep->failed;
+}
+
+bool hdl_agent_stands(const struct hdl_ep *ep)
+{
+	const struct hdl_agent_queue *q = hdl_agent_of(ep);
+
+	return q && q->state == HDL_AGENT_UP;
+}
+
+/* Connects `in` to the queue pair of an ASK. Returns 0 or a negative errno. */
+static int agent_answer(struct hdl_agent_queue *q, const struct hdl_agent_rec *m)
+{
+	int err = hdl_qp_renew(q->in, &q->dev->port, hdl_qp_access(q->dev));
+
+	return err ? err : hdl_qp_connect(q->in, q->dev, (const union ibv_gid *)m->gid, m->lid, m->qpn, m->psn);
+}
+
+void hdl_agent_on_ask(struct hdl_ep *ep, const struct hdl_agent_rec *m)
+{
+	bool near = ep->rank != hdl_job.rank && hdl_proc_is_ours(ep->rank) && hdl_is_local(ep->rank);
+	struct hdl_agent_queue *q = near ? agent_make(ep) : NULL;
+	struct hdl_agent_rec none = { .turn = m->turn };
+
+	if (!q) {
+		hdl_ep_ctl(ep, HDL_CTL_AGENT_ANSWER, &none, sizeof(none), false);
+		return;
+	}
+	if ((int16_t)(m->turn - q->turn_in) <= 0)
+		return;		/* late */
+	q->turn_in = m->turn;
+	agent_send(q, HDL_CTL_AGENT_ANSWER, agent_answer(q, m) ? 0 : q->in->qp_num, m->psn, m->turn);
+}
+
+void hdl_agent_on_answer(struct hdl_ep *ep, const struct hdl_agent_rec *m)
 {
 	struct hdl_agent_queue *q = hdl_agent_of(ep);
-	union ibv_gid gid;
-	int err;
 
-	if (!q)
-		return -EOPNOTSUPP;
-	if (!offer->out) {
-		/* a queue of an earlier window, of which the peer has lost its side */
-		if (q->state == HDL_AGENT_MADE || q->state == HDL_AGENT_UP)
-			agent_broke(q, false);
-		return -EOPNOTSUPP;
-	}
-	if (q->state != HDL_AGENT_MADE)
-		return q->state == HDL_AGENT_UP ? 0 : -EOPNOTSUPP;
-	memcpy(gid.raw, offer->gid, sizeof(gid.raw));
-	err = hdl_qp_connect(q->in, q->dev, &gid, offer->lid, offer->out, 0);
-	if (!err)
-		err = hdl_qp_connect(q->out, q->dev, &gid, offer->lid, offer->in, 0);
-	q->state = err ? HDL_AGENT_GONE : HDL_AGENT_UP;
-	return err;
+	if (!q || q->state != HDL_AGENT_ASKED || m->turn != q->turn)
+		return;		/* late */
+	q->state = HDL_AGENT_GONE;
+	if (!m->qpn || hdl_qp_connect(q->out, q->dev, (const union ibv_gid *)m->gid, m->lid, m->qpn, q->psn))
+		return;
+	q->state = HDL_AGENT_UP;
+	q->held = true;
 }
 
 int hdl_agent_to_self(struct hdl_tp *tp)
 {
 	struct hdl_ep *self = hdl_ep(tp, hdl_job.rank);
-	struct hdl_agent_offer offer;
-	int err = self ? hdl_agent_offer(self, &offer) : -ENOMEM;
+	struct hdl_agent_queue *q = self ? agent_make(self) : NULL;
 
-	return err ? err : hdl_agent_connect(self, &offer);
+	if (!q)
+		return -ENOMEM;
+	if (q->state == HDL_AGENT_MADE || q->state == HDL_AGENT_GONE)
+		q->state = agent_join(q) ? HDL_AGENT_UP : HDL_AGENT_GONE;
+	return q->state == HDL_AGENT_GONE ? -ECONNREFUSED : 0;
 }
 
 void hdl_agent_stop(struct hdl_ep *ep)
@@ -343,7 +421,7 @@ void hdl_agent_stop(struct hdl_ep *ep)
 
 	if (!q)
 		return;
-	/* rma.c ends those that wait */
+	/* the caller ends those that wait */
 	q->wait.first = q->again.first = NULL;
 	agent_broke(q, false);
 	err = ibv_modify_qp(q->out, &a, IBV_QP_STATE);

@@ -130,6 +130,12 @@ static int judge_refusal(const struct hdl_rma *op, int err)
 	return hdl_fault_found(op->buf, op->len, op->type == GET) ? -EFAULT : err == -EFAULT ? -EREMOTEIO : err;
 }
 
+/* Whether an agent queue could carry the operation out. */
+static bool could_be_direct(const struct hdl_rma *op)
+{
+	return op->type == UPDATE && op->key->agent_rkey;
+}
+
 /* Ends the operation if nothing of it is under way. */
 static void end_if_all(struct hdl_rma *op)
 {
@@ -143,8 +149,10 @@ static void end_if_all(struct hdl_rma *op)
 	hdl_region_put(op->region);
 	if (op->landing)
 		hdl_txbuf_put(op->landing);
-	if (op->id)
+	if (op->id) {
 		hdl_id_free(&op->ep->tp->rmas, op->id);
+		p->asked -= could_be_direct(op);
+	}
 	if (op->type == UPDATE && !op->err && op->buf)
 		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all records on the wire */
 	if (is_refusal(op->err))
@@ -195,6 +203,7 @@ static void by_message(struct hdl_rma *op)
 
 	tp->rma_asked++;
 	if (!r) {
+		rma_find(op->ep)->asked += could_be_direct(op);
 		q.origin_op = op->id;
 		op->awaits_answer = true;
 		op->am.send.done = request_sent;
@@ -503,7 +512,7 @@ static int rma_check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, un
 /* Begins an operation that no lane carries. */
 static void begin_without_lane(struct hdl_rma *op)
 {
-	struct hdl_agent_queue *q = op->type == UPDATE && op->key->agent_rkey ? hdl_agent_of(op->ep) : NULL;
+	struct hdl_agent_queue *q = could_be_direct(op) ? hdl_agent_of(op->ep) : NULL;
 
 	if (!hdl_agent_takes(q)) {
 		by_message(op);
@@ -641,8 +650,13 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 	}
 }
 
+static bool rma_asks(const struct hdl_ep *ep)
+{
+	return rma_find(ep)->asked;
+}
+
 static const struct hdl_agent_user agent_user = { .fill = update_request, .done = hdl_rma_part_done,
-						  .refusal = hdl_rma_refusal, .by_message = by_message };
+						  .refusal = hdl_rma_refusal, .by_message = by_message, .asks = rma_asks };
 
 void hdl_rma_serve(struct hdl_rma_served *s, struct hdl_ep *ep)
 {

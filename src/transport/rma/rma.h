@@ -43,6 +43,8 @@ struct hdl_agent_user {
 	void (*done)(struct hdl_rma *op, int err);	/* hdl_rma_part_done */
 	int (*refusal)(enum ibv_wc_status status);	/* hdl_rma_refusal */
 	void (*by_message)(struct hdl_rma *op);
+	/* Whether updates that might go by the peer's queue are under way by message. */
+	bool (*asks)(const struct hdl_ep *ep);
 };
 
 /* An agent queue (agent_queue.c). */
@@ -53,8 +55,12 @@ struct hdl_agent_queue {
 	const struct hdl_agent_user *user;
 	struct ibv_cq *cq;
 	struct ibv_qp *out, *in;	/* for requests of this process; for the peer's */
-	enum { HDL_AGENT_MADE, HDL_AGENT_UP, HDL_AGENT_BROKEN, HDL_AGENT_GONE } state;
+	enum { HDL_AGENT_MADE, HDL_AGENT_ASKED, HDL_AGENT_UP, HDL_AGENT_BROKEN, HDL_AGENT_GONE } state;
 	uint32_t inflight;		/* requests */
+	uint32_t psn;			/* ASKED: of the first request */
+	uint16_t turn, turn_in;		/* number of the latest HDL_CTL_AGENT_ASK to the peer; of the peer's */
+	bool proven;			/* a request has succeeded since the queue was connected */
+	bool held;			/* UP: updates by message may be under way, and requests wait for their end */
 	bool rest_unstarted;		/* BROKEN: the flushed requests were not begun */
 	bool running;			/* agent_run does not nest */
 	struct hdl_agent_list wait, again;	/* updates that wait for room; BROKEN: flushed ones, which go before those */
@@ -66,6 +72,7 @@ struct hdl_rma_peer {
 	struct hdl_rma *first, *last;
 	struct hdl_rma *wait, *wait_last;
 	int err;			/* of the first operation that failed since the last flush; 0: none */
+	uint32_t asked;			/* updates under way by message that an agent queue could carry out */
 };
 
 /* The transport's own handlers. */
@@ -93,6 +100,9 @@ static inline bool hdl_agent_takes(const struct hdl_agent_queue *q)
 void hdl_agent_update(struct hdl_agent_queue *q, struct hdl_rma *op);
 /* Makes the queue of this process to itself, by which messages of peers without a queue are served. 0 or a negative errno. */
 int hdl_agent_to_self(struct hdl_tp *tp);
+/* HDL_CTL_AGENT_ASK, HDL_CTL_AGENT_ANSWER. */
+void hdl_agent_on_ask(struct hdl_ep *ep, const struct hdl_agent_rec *m);
+void hdl_agent_on_answer(struct hdl_ep *ep, const struct hdl_agent_rec *m);
 /* The peer has failed: updates that wait are dropped, the requests in flight complete soon. */
 void hdl_agent_stop(struct hdl_ep *ep);
 /* Whether it is a queue pair of an agent queue. */
