@@ -173,6 +173,10 @@ tests_mp_transport_rma_SOURCES = tests/mp/transport_rma.c tests/mp/transport_rma
 tests_mp_transport_rma_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rma_LDFLAGS = $(NOWRAP)
 # The same program, by ranks that believe to be on several hosts.
+check_PROGRAMS += tests/mp/transport_replace_asked
+tests_mp_transport_replace_asked_SOURCES = tests/mp/transport_replace_asked.c tests/mp/hosts_played.c tests/mp/transport_test.h
+tests_mp_transport_replace_asked_LDADD = $(tests_mp_transport_rma_LDADD)
+tests_mp_transport_replace_asked_LDFLAGS = $(NOWRAP) $(played_wraps) -Wl,--wrap=ibv_modify_qp
 check_PROGRAMS += tests/mp/transport_rma_hosts
 tests_mp_transport_rma_hosts_SOURCES = $(tests_mp_transport_rma_SOURCES) tests/mp/hosts_played.c
 tests_mp_transport_rma_hosts_LDADD = $(tests_mp_transport_rma_LDADD)

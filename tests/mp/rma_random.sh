@@ -18,6 +18,7 @@ try "random, answers out of order" 3 -x SHCA_BEHAVE=noarena,noorder tests/mp/rma
 for hosts in 0,1 0,0,1,1 1,0,2; do
 	try_hosts "random, seed $seed" "$hosts" tests/mp/rma_random_hosts "${RMA_RANDOM:-10}" "$seed"
 done
+try_hosts "random, seed $seed, two devices" 0,1,0,0 -x HEDDLE_DEVICE=shca0,shca0 tests/mp/rma_random_hosts "${RMA_RANDOM:-10}" "$seed"
 try "random, seed $seed, 3 threads" 3 tests/mp/rma_random "${RMA_RANDOM:-8}" "$seed" 3
 
 [ $fails = 0 ]

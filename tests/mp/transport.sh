@@ -295,6 +295,8 @@ case $out in
 *'HEDDLE_DEVICE=shcb0: there is no such verbs device (did you mean "shca0"?)'*) ;;
 *) echo "FAILED: HEDDLE_DEVICE=shcb0: $out"; failed=1 ;;
 esac
+# a queue towards another host that gets no answer, while the peer has asked to replace it
+try 2 HOSTS=0,1 HEDDLE_DEVICE=shca0 HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_replace_asked"
 # two devices: one for the peers of this host, one for peers of other hosts; here ranks take `each` of them at a time for ranks of a
 # separate host
 for each in 0 1 2; do

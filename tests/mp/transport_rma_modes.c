@@ -662,6 +662,24 @@ static void connected_again(struct hdl_ep *peer)
 		turn(&idle);
 }
 
+/* An ASK or an ANSWER that comes twice changes nothing. */
+static void late_messages(struct hdl_ep *peer)
+{
+	struct hdl_agent_queue *q = hdl_agent_of(peer);
+	struct hdl_agent_rec ask = { .qpn = q->in->qp_num, .turn = q->turn_in }, answer = { .turn = q->turn };
+	struct ibv_qp_attr was, is;
+	struct ibv_qp_init_attr init;
+
+	if (ibv_query_qp(q->in, &was, IBV_QP_DEST_QPN, &init))
+		fail("ibv_query_qp");
+	hdl_agent_on_ask(peer, &ask);
+	hdl_agent_on_answer(peer, &answer);
+	if (ibv_query_qp(q->in, &is, IBV_QP_DEST_QPN, &init) || is.dest_qp_num != was.dest_qp_num)
+		fail("a late HDL_CTL_AGENT_ASK has connected the queue again");
+	if (!hdl_agent_stands(peer))
+		fail("a late HDL_CTL_AGENT_ANSWER has disconnected the queue");
+}
+
 /* Rank 0's agent queue to rank 1 breaks: the first addition behind the break fails, those until the peer's answer are messages, the
  * others are requests. A queue that breaks before its first success is given up until hdl_agent_connect. Rank 1 makes progress
  * seldom, so that answers overtake messages. */
@@ -704,6 +722,7 @@ void again(void)
 		turn(&idle);
 	if (a.err || tp->rma_asked != asked || !hdl_agent_stands(peer))
 		fail("the addition behind hdl_agent_connect is not by the queue (%d)", a.err);
+	late_messages(peer);
 	say(1);
 	while (pending_sends)
 		turn(&idle);

@@ -402,8 +402,9 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 		  ep->dev->name, ep->dev->port.port_num, hdl_kind_name(q->kind), q->sq.qp ? q->sq.qp->qp_num : 0, what, why);
 }
 
-/* Returns why broken queues are not replaced; NULL: they are. */
-static const char *is_hopeless(struct hdl_ep *ep)
+/* Returns why broken queues are not replaced; NULL: they are. asked: the peer has proposed to replace them, so its process lives, or
+ * has lived until now: if not, is_given_up ends the endpoint. */
+static const char *is_hopeless(struct hdl_ep *ep, bool asked)
 {
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_sq *sq = &q->sq;
@@ -421,7 +422,7 @@ static const char *is_hopeless(struct hdl_ep *ep)
 	case HDL_PROC_ENDED:
 		return "the peer's process has ended; look at its output";
 	case HDL_PROC_UNKNOWN:
-		return q->why.status == IBV_WC_RETRY_EXC_ERR ?
+		return q->why.status == IBV_WC_RETRY_EXC_ERR && !asked ?
 			       "no answer: the peer's process or host has ended, or the network between is down" :
 			       NULL;
 	case HDL_PROC_LIVES:
@@ -455,7 +456,7 @@ void hdl_wire_replace(struct hdl_ep *ep)
 	q->has_proposal = false;
 	if (!asked && !broke)
 		return;		/* the break has been handled */
-	if (broke && (why = is_hopeless(ep))) {
+	if (broke && (why = is_hopeless(ep, asked))) {
 		hdl_wire_report(ep, why);
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
