@@ -25,7 +25,8 @@ static const char *hint;
 
 enum { SLOTS_BYTES = 8 << 20 };
 
-/* The window, and the origin's buffers. The target of a pair is rank 1; that of a contention rank 0. */
+/* The window, and the origin's buffers. The target of a pair is rank 1, of further ranks there are their parts of the window only;
+ * that of a contention rank 0. */
 static struct {
 	MPI_Win win;
 	unsigned char *mem;
@@ -227,7 +228,7 @@ static void prepare(int iteration)
 {
 	if (operation == PUT && !hdb_rank)
 		hdb_fill(w.origin.p, w.size, hdb_seed(iteration, 0, 1, 0));
-	else if (operation == GET && hdb_rank)
+	else if (operation == GET && hdb_rank == w.target)
 		hdb_fill(w.mem, w.size, hdb_seed(iteration, 1, 0, 0));
 	if (how == FLUSH)
 		MPI_Win_sync(w.win);
@@ -245,11 +246,11 @@ static size_t check(int iteration)
 		MPI_Win_sync(w.win);
 	else if (how == LOCK)
 		MPI_Win_lock(MPI_LOCK_SHARED, hdb_rank, 0, w.win);
-	if (operation == PUT && hdb_rank)
+	if (operation == PUT && hdb_rank == w.target)
 		wrong = hdb_check(w.mem, w.size, hdb_seed(iteration, 0, 1, 0), "put");
 	else if (operation == GET && !hdb_rank)
 		wrong = hdb_check(w.result.p, w.size, hdb_seed(iteration, 1, 0, 0), "get");
-	else if (operation >= ACCUMULATE && hdb_rank)
+	else if (operation >= ACCUMULATE && hdb_rank == w.target)
 		for (size_t i = 0; i < (operation == ACCUMULATE ? w.size / 8 : 1); i++)
 			wrong += ((int64_t *)(void *)w.mem)[i] != iteration + 1;
 	if (how == LOCK)
@@ -436,8 +437,8 @@ int main(int argc, char **argv)
 	size_t wrong = 0;
 
 	hdb_start(argc, argv, &program);
-	if (measure != CONTENTION && hdb_ranks != 2)
-		hdb_quit(HDB_USAGE, "--measure %s: 2 ranks are wanted, these are %d", measures[measure], hdb_ranks);
+	if ((measure == COMPUTING || how != FLUSH) && hdb_ranks != 2)
+		hdb_quit(HDB_USAGE, "--measure %s --sync %s: 2 ranks are wanted, these are %d", measures[measure], syncs[how], hdb_ranks);
 	if (measure != LATENCY && how != FLUSH)
 		hdb_quit(HDB_USAGE, "--sync %s is for --measure latency: %s is by flush", syncs[how], measures[measure]);
 	if (operation >= FETCH_AND_OP || measure == CONTENTION)

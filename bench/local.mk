@@ -120,6 +120,11 @@ bench_hd_datatype_LDFLAGS = $(NOWRAP)
 bench_hd_rma_SOURCES = bench/hd_rma.c $(hdb_sources)
 bench_hd_rma_LDADD = libheddle.la
 bench_hd_rma_LDFLAGS = $(NOWRAP)
+# The same by ranks that are played on several hosts: accumulates by the second of two devices.
+check_PROGRAMS += bench/hd_rma_hosts
+bench_hd_rma_hosts_SOURCES = $(bench_hd_rma_SOURCES) tests/mp/hosts_played.c
+bench_hd_rma_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+bench_hd_rma_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
 bench_hd_partitioned_SOURCES = bench/hd_partitioned.c $(hdb_sources)
 bench_hd_partitioned_LDADD = libheddle.la
 bench_hd_partitioned_LDFLAGS = $(NOWRAP) -pthread

@@ -299,9 +299,9 @@ static bool is_moved(const struct hdl_win *w, int rank)
 	return rank != w->rank && (hdl_win_is_local(w, rank) || w->asks_atomics) && (w->dynamic || (m->size && !m->memory_at));
 }
 
-/* Connects the queues to members whose memory the device moves or updates, agent queues included, while all members make progress:
- * the first operation could else wait for a target that computes. Returns whether operations on such memory are, or begin with,
- * messages; updates without an agent queue do not count, since members on several hosts have helper threads in any case. */
+/* Connects the queues to members whose memory the device moves or updates, agent queues included, while all members make
+ * progress: the first operation could else wait for a target that computes. Returns whether operations on such memory are, or
+ * begin with, messages; updates without an agent queue do not count: members on several hosts have helper threads in any case. */
 static bool connect_members(struct hdl_win *w)
 {
 	bool messages = false, connects = hdl_win_connects(w->size);

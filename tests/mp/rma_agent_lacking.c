@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows whose accumulates two devices could carry out (docs/one-sided.md, "Two devices"), where one rank cannot take part, or has
- * no agent queue: the members agree on the agent, no addition is lost, no rank waits for ever. For ranks that are played on several
- * hosts, with HEDDLE_DEVICE=NAME,NAME.
+ * Windows whose accumulates two devices could carry out (docs/one-sided.md, "Two devices"), where one rank cannot take part, or
+ * has no agent queue: the members agree on the agent, no addition is lost, no rank waits for ever. For ranks that are played on
+ * several hosts, with HEDDLE_DEVICE=NAME,NAME.
  *
  *     rma_agent_lacking CASE RANK
  *
@@ -84,8 +84,8 @@ static void count(MPI_Win win, const int64_t *mem)
 	MPI_Win_unlock(me, win);
 }
 
-/* Makes a window, and checks that the device is its agent at all members, or at none. Queues of the lacking rank, and to it, are as
- * `queues` says. */
+/* Makes a window, and checks that the device is its agent at all members, or at none. Queues of the lacking rank, and to it, are
+ * as `queues` says. */
 static void one_window(bool device, bool queues)
 {
 	int64_t *mem = calloc(WORDS, sizeof(*mem));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue towards another host breaks at rank 1, which proposes another one while rank 0 computes. Rank 0's requests to the broken
- * queue get no answer (IBV_WC_RETRY_EXC_ERR). When rank 0 makes progress, the proposal has arrived: rank 1 lives, and the queues are
- * replaced. For two ranks that are played on two hosts, with HEDDLE_TRANSPORT=rc and HEDDLE_RING_SIZE=0.
+ * A queue towards another host breaks at rank 1, which proposes another one while rank 0 computes. Rank 0's requests to the
+ * broken queue get no answer (IBV_WC_RETRY_EXC_ERR). When rank 0 makes progress, the proposal has arrived: rank 1 lives, and the
+ * queues are replaced. For two ranks that are played on two hosts, with HEDDLE_TRANSPORT=rc and HEDDLE_RING_SIZE=0.
  */
 #include <fcntl.h>
 #include <stdio.h>

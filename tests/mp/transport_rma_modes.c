@@ -621,8 +621,8 @@ static void add(struct addition *a)
 
 enum { MOST = 4000, BEHIND = 8, UNDER_WAY = 40 };
 
-/* Adds until the queue, which is broken, stands again and BEHIND additions have gone by it; or, without a queue to come, 4 * BEHIND
- * times. The results are in the order in which the additions were begun. Returns how many have failed. */
+/* Adds until the queue, which is broken, stands again and BEHIND additions have gone by it; or, without a queue to come,
+ * 4 * BEHIND times. The results are in the order in which the additions were begun. Returns how many have failed. */
 static unsigned additions(bool comes)
 {
 	static struct addition a[MOST];
@@ -680,9 +680,9 @@ static void late_messages(struct hdl_ep *peer)
 		fail("a late HDL_CTL_AGENT_ANSWER has disconnected the queue");
 }
 
-/* Rank 0's agent queue to rank 1 breaks: the first addition behind the break fails, those until the peer's answer are messages, the
- * others are requests. A queue that breaks before its first success is given up until hdl_agent_connect. Rank 1 makes progress
- * seldom, so that answers overtake messages. */
+/* Rank 0's agent queue to rank 1 breaks: the first addition behind the break fails, those until the peer's answer are messages,
+ * the others are requests. A queue that breaks before its first success is given up until hdl_agent_connect. Rank 1 makes
+ * progress seldom, so that answers overtake messages. */
 void again(void)
 {
 	struct hdl_ep *peer = hdl_ep(tp, !hdl_job.rank);

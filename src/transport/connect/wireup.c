@@ -402,8 +402,8 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 		  ep->dev->name, ep->dev->port.port_num, hdl_kind_name(q->kind), q->sq.qp ? q->sq.qp->qp_num : 0, what, why);
 }
 
-/* Returns why broken queues are not replaced; NULL: they are. asked: the peer has proposed to replace them, so its process lives, or
- * has lived until now: if not, is_given_up ends the endpoint. */
+/* Returns why broken queues are not replaced; NULL: they are. asked: the peer has proposed to replace them, so its process lives,
+ * or has lived until now: if not, is_given_up ends the endpoint. */
 static const char *is_hopeless(struct hdl_ep *ep, bool asked)
 {
 	struct hdl_conn_queues *q = ep->queues;

@@ -314,7 +314,7 @@ static struct hdl_agent_queue *agent_make(struct hdl_ep *ep)
 
 	if (q || ep->failed)
 		return q;
-	/* the device of the peer, which asks, may be another one */
+	/* the peer asks, which has a device for agent queues: this process need not have one */
 	if (!dev)
 		return NULL;
 	q = calloc(1, sizeof(*q));
