@@ -211,7 +211,8 @@ static void channel_free(struct rcm_channel *ch)
 	pthread_mutex_lock(&ch->lock);
 	while (ch->ids)
 		ch->id_destroy(ch->ids);
-	if (ch->timer_fd >= 0 && !epoll_ctl(ch->epoll, EPOLL_CTL_DEL, ch->timer_fd, NULL))
+	struct epoll_event e = {.events = 0};
+	if (shca_timer_ours(ch->epoll, ch->timer_fd, &e))
 		close(ch->timer_fd);
 	ch->timer_fd = -1;
 	shca_fd_close(&ch->kernel);
@@ -335,16 +336,20 @@ void rcm_duplicated(int fd, int copy)
 
 /* ---- sources of events: sockets of ids, the bell of the port -------------------------------------------------------- */
 
-int rcm_watch(struct rcm_id *id, int fd)
+int rcm_watch(struct rcm_id *id, const struct shca_fd *fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = id};
 
-	return epoll_ctl(atomic_load(&id->channel)->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+	if (!shca_fd_ours(fd))
+		return -shca_refuse(EBADF, "RDMA CM: the program has closed descriptor %d of the library", fd->n);
+	return epoll_ctl(atomic_load(&id->channel)->epoll, EPOLL_CTL_ADD, fd->n, &e) ? -errno : 0;
 }
 
-void rcm_unwatch(struct rcm_id *id, int fd)
+void rcm_unwatch(struct rcm_id *id, const struct shca_fd *fd)
 {
-	epoll_ctl(atomic_load(&id->channel)->epoll, EPOLL_CTL_DEL, fd, NULL);
+	/* the number may be that of another id's socket, which the channel watches, too */
+	if (shca_fd_ours(fd))
+		epoll_ctl(atomic_load(&id->channel)->epoll, EPOLL_CTL_DEL, fd->n, NULL);
 }
 
 void rcm_watch_port(void)

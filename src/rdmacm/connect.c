@@ -123,7 +123,7 @@ int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c)
 	/* the kernel takes one connection more than it is told */
 	if (listen(id->name.n, backlog - 1))
 		return -errno;
-	err = rcm_watch(id, id->name.n);
+	err = rcm_watch(id, &id->name);
 	if (!err)
 		id->state = RCM_LISTEN;
 	return err;
@@ -169,6 +169,8 @@ int rcm_connect(struct rcm_channel *ch, const struct rdma_ucm_connect *c)
 	if (id->state != RCM_ROUTE || !c->conn_param.valid)
 		return -shca_refuse(EINVAL, "rdma_connect: the route has not been resolved, or the id is connected");
 	int err = private_set(id, &m, c->conn_param.private_data, c->conn_param.private_data_len);
+	if (!err)
+		err = rcm_timer_ready(id, "rdma_connect");
 	if (err)
 		return err;
 	side_set(&id->local, &c->conn_param);
@@ -224,6 +226,8 @@ static int accept_passive(struct rcm_id *id, const struct rdma_ucm_accept *c)
 	int err = c->conn_param.valid ? private_set(id, &m, c->conn_param.private_data, c->conn_param.private_data_len) :
 		  -shca_refuse(EINVAL, "rdma_accept: without parameters");
 
+	if (!err && !is_ud(id))
+		err = rcm_timer_ready(id, "rdma_accept");
 	if (err)
 		return err;
 	uint32_t psn = id->local.psn;

@@ -70,7 +70,7 @@ struct rcm_id *rcm_id_find(struct rcm_channel *ch, uint32_t handle)
 
 int rcm_conn_watch(struct rcm_id *id)
 {
-	int err = rcm_watch(id, id->conn.n);
+	int err = rcm_watch(id, &id->conn);
 
 	id->watched = !err;
 	return err;
@@ -79,7 +79,7 @@ int rcm_conn_watch(struct rcm_id *id)
 void rcm_conn_unwatch(struct rcm_id *id)
 {
 	if (id->watched)
-		rcm_unwatch(id, id->conn.n);
+		rcm_unwatch(id, &id->conn);
 	id->watched = false;
 }
 
@@ -129,7 +129,7 @@ void rcm_id_destroy(struct rcm_id *id)
 	struct rcm_channel *ch = atomic_load(&id->channel);
 
 	if (id->state == RCM_LISTEN) {
-		rcm_unwatch(id, id->name.n);
+		rcm_unwatch(id, &id->name);
 		/* requests that were accepted and not read yet */
 		for (struct rcm_id *i = ch->ids, *next; i; i = next) {
 			next = i->next;
@@ -218,7 +218,7 @@ static void events_move(struct rcm_channel *from, struct rcm_channel *to, const 
 }
 
 /* Moves a watched descriptor of the id to another epoll descriptor. Returns 0 or -errno: the descriptor is not watched. */
-static int id_rewatch(struct rcm_id *id, struct rcm_channel *to, int fd)
+static int id_rewatch(struct rcm_id *id, struct rcm_channel *to, const struct shca_fd *fd)
 {
 	struct rcm_channel *from = atomic_load(&id->channel);
 
@@ -235,16 +235,16 @@ static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_chann
 	enum rcm_timer timer = id->timer;
 
 	if (!err && id->watched)
-		err = id_rewatch(id, to, id->conn.n);
+		err = id_rewatch(id, to, &id->conn);
 	if (!err && id->state == RCM_LISTEN)
-		err = id_rewatch(id, to, id->name.n);
+		err = id_rewatch(id, to, &id->name);
 	if (err)
 		return err;
 	rcm_timer_clear(id);
 	/* the new ids that a listener has accepted and not reported go with the listener */
 	for (struct rcm_id *i = from->ids, *next; i; i = next) {
 		next = i->next;
-		if (i->listener == id && i->state == RCM_ARRIVING && !id_rewatch(i, to, i->conn.n))
+		if (i->listener == id && i->state == RCM_ARRIVING && !id_rewatch(i, to, &i->conn))
 			id_relink(i, to);
 	}
 	events_move(from, to, id);

@@ -264,9 +264,9 @@ void rcm_watch_port(void);
 /* Makes the channel's descriptor readable or not. Returns false: `fd` is not the channel's epoll descriptor. */
 bool rcm_channel_signal(struct rcm_channel *ch, int fd, bool readable);
 /* Watches a socket of the id for reading. Returns 0 or -errno. */
-int rcm_watch(struct rcm_id *id, int fd);
+int rcm_watch(struct rcm_id *id, const struct shca_fd *fd);
 /* Ends that. The program may have closed the descriptor. */
-void rcm_unwatch(struct rcm_id *id, int fd);
+void rcm_unwatch(struct rcm_id *id, const struct shca_fd *fd);
 /* The epoll events of a channel that name no id. */
 enum rcm_source { RCM_SOURCE_QUEUE, RCM_SOURCE_TIMER, RCM_SOURCE_PORT, RCM_SOURCE_KERNEL, RCM_SOURCES };
 
@@ -283,6 +283,8 @@ struct rcm_event *rcm_event_unlink(struct rcm_channel *ch, struct rcm_event **at
 
 /* ---- timer.c ---------------------------------------------------------------------------------------------------- */
 
+/* Makes the timer of the id's channel. Returns 0, or -errno with the reason; `call` names the function in it. */
+int rcm_timer_ready(const struct rcm_id *id, const char *call);
 void rcm_timer_set(struct rcm_id *id, enum rcm_timer kind);
 void rcm_timer_clear(struct rcm_id *id);
 /* The channel's timerfd is readable: calls `expired` for each id whose timer has expired, and is cleared. */

@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <ifaddrs.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -70,10 +71,17 @@ static int name_bind(uint64_t service, const char *host)
 	return fd;
 }
 
+/* Whether an id has the name. A name that another thread's look has bound for a moment is free soon. */
 static bool name_exists(uint64_t service, const char *host)
 {
-	int fd = name_bind(service, host);
+	enum { LOOKS = 20 };
+	int fd = -EADDRINUSE;
 
+	for (int i = 0; fd == -EADDRINUSE && i < LOOKS; i++) {
+		if (i)
+			poll(NULL, 0, 1);
+		fd = name_bind(service, host);
+	}
 	if (fd >= 0)
 		close(fd);
 	return fd == -EADDRINUSE;
@@ -132,9 +140,11 @@ static int connect_at(uint64_t service, const char *host)
 	int fd;
 
 	fd = fd_raise_over_select(fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
-	if (fd >= 0 && !connect(fd, (struct sockaddr *)&un, len))
+	int err = fd >= 0 && !connect(fd, (struct sockaddr *)&un, len) ? 0 : -errno;
+	if (!err && rcm_same_user(fd))
 		return fd;
-	int err = -errno;
+	if (!err)
+		err = -shca_refuse(ECONNREFUSED, "rdma_connect: another user has bound the name %s", un.sun_path + 1);
 	if (fd >= 0)
 		close(fd);
 	return err;
@@ -144,18 +154,17 @@ int rcm_name_connect(const struct rcm_id *id)
 {
 	uint64_t service = rcm_service_id(id, &id->dst);
 	char host[40];
-	int fd;
+	const char *names[] = {"*", host, id->dst.ss_family == AF_INET ? "*4" : "*6"};
+	int err = -ECONNREFUSED;
 
 	host_part(host, &id->dst, 0);
-	fd = connect_at(service, "*");
-	if (fd == -ECONNREFUSED)
-		fd = connect_at(service, host);
-	if (fd == -ECONNREFUSED)
-		fd = connect_at(service, id->dst.ss_family == AF_INET ? "*4" : "*6");
-	if (fd >= 0 && !rcm_same_user(fd)) {
-		close(fd);
-		shca_refuse(ECONNREFUSED, "rdma_connect: another user holds the name of the port");
-		return -ECONNREFUSED;
+	/* A listener of this user has one of the names. Another user may have bound the other ones, and may not answer there. */
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		int fd = connect_at(service, names[i]);
+		if (fd >= 0 || (fd != -ECONNREFUSED && fd != -EAGAIN))
+			return fd;
+		if (fd == -EAGAIN)
+			err = fd;
 	}
-	return fd;
+	return err;
 }

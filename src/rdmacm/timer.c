@@ -14,6 +14,30 @@ static uint64_t timer_length(enum rcm_timer kind)
 	return kind == RCM_RESPONSE ? (uint64_t)shca_env_ms("SHCA_CM_MS") * 1000000 : RCM_TIMEWAIT_NS;
 }
 
+/* Makes the channel's timer, unless it is there: the program may have closed it, and use the number. Returns 0 or -errno. */
+static int timer_ready(struct rcm_channel *ch)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};
+
+	if (shca_timer_ours(ch->epoll, ch->timer_fd, &e))
+		return 0;
+	ch->timer_fd = fd_raise_over_select(fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
+	if (ch->timer_fd >= 0 && !epoll_ctl(ch->epoll, EPOLL_CTL_ADD, ch->timer_fd, &e))
+		return 0;
+	int err = -errno;
+	if (ch->timer_fd >= 0)
+		close(ch->timer_fd);
+	ch->timer_fd = -1;
+	return err;
+}
+
+int rcm_timer_ready(const struct rcm_id *id, const char *call)
+{
+	int err = timer_ready(atomic_load(&id->channel));
+
+	return err ? -shca_refuse(-err, "%s: no descriptor is left for the timer of the event channel (ulimit -n)", call) : 0;
+}
+
 /* Sets the descriptor for the first timer, or stops it. */
 static void timer_arm(struct rcm_channel *ch)
 {
@@ -23,14 +47,11 @@ static void timer_arm(struct rcm_channel *ch)
 		if (ch->timers[i] && (!first || ch->timers[i]->due < first))
 			first = ch->timers[i]->due;
 	struct itimerspec t = {.it_value = {(time_t)(first / 1000000000), (long)(first % 1000000000)}};
-	if (ch->timer_fd < 0) {
-		struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};
-		ch->timer_fd = fd_raise_over_select(fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
-		if (ch->timer_fd < 0 || epoll_ctl(ch->epoll, EPOLL_CTL_ADD, ch->timer_fd, &e)) {
-			shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come",
-				   strerror(errno));
-			return;
-		}
+	int err = timer_ready(ch);
+	if (err) {
+		shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come",
+			   strerror(-err));
+		return;
 	}
 	timerfd_settime(ch->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
@@ -83,9 +104,11 @@ void rcm_timer_set(struct rcm_id *id, enum rcm_timer kind)
 
 void rcm_timers_run(struct rcm_channel *ch, void (*expired)(struct rcm_id *id, enum rcm_timer kind))
 {
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};
 	uint64_t ticks, now = monotonic_ns();
 
-	if (read(ch->timer_fd, &ticks, sizeof(ticks)) < 0)
+	/* another thread has run them */
+	if (shca_timer_ours(ch->epoll, ch->timer_fd, &e) && read(ch->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return;
 	for (int i = 0; i < RCM_TIMERS; i++)
 		for (struct rcm_id *id; (id = ch->timers[i]) != NULL && id->due <= now;) {

@@ -182,8 +182,25 @@ static void packet_push(struct um_file *f, int fd, struct packet *p)
 		watch(f, fd, true);
 }
 
+/* Makes the file's timer, watched by its descriptor fd, unless it is there: the program may have closed it, and use the number.
+ * Returns false: no descriptor is left. */
+static bool timer_ready(struct um_file *f, int fd)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+
+	if (shca_timer_ours(fd, f->timer, &e))
+		return true;
+	f->timer = fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	if (f->timer >= 0 && !epoll_ctl(fd, EPOLL_CTL_ADD, f->timer, &e))
+		return true;
+	if (f->timer >= 0)
+		close(f->timer);
+	f->timer = -1;
+	return false;
+}
+
 /* Sets the timer to the end of the first request under way. */
-static void timer_set(struct um_file *f)
+static void timer_set(struct um_file *f, int fd)
 {
 	struct itimerspec at = {0};
 
@@ -191,7 +208,8 @@ static void timer_set(struct um_file *f)
 		at.it_value.tv_sec = (time_t)(f->pending->due / 1000000000u);
 		at.it_value.tv_nsec = (long)(f->pending->due % 1000000000u) | 1;
 	}
-	timerfd_settime(f->timer, TFD_TIMER_ABSTIME, &at, NULL);
+	if (timer_ready(f, fd))
+		timerfd_settime(f->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 /* Gives the requests back whose time is over: the header of each, with the status ETIMEDOUT. */
@@ -207,10 +225,10 @@ static void expire(struct um_file *f, int fd)
 		p->bytes = UM_HEADER_BYTES;
 		packet_push(f, fd, p);
 	}
-	timer_set(f);
+	timer_set(f, fd);
 }
 
-static void pending_add(struct um_file *f, struct packet *p)
+static void pending_add(struct um_file *f, int fd, struct packet *p)
 {
 	struct packet **at = &f->pending;
 
@@ -218,7 +236,7 @@ static void pending_add(struct um_file *f, struct packet *p)
 		at = &(*at)->next;
 	p->next = *at;
 	*at = p;
-	timer_set(f);
+	timer_set(f, fd);
 }
 
 static bool is_pending(const struct um_file *f, const uint8_t *mad)
@@ -269,11 +287,14 @@ static int send_mad(struct um_file *f, int fd, const struct ib_user_mad_hdr *hdr
 	if (answered) {
 		answer_push(f, fd, hdr, &a);
 	} else {
+		if (!timer_ready(f, fd))
+			return shca_refuse(EMFILE, "umad: write: the program has closed the timer of the file, and no descriptor "
+					   "is left for another one (ulimit -n)");
 		struct packet *p = packet_new(hdr, mad, UM_MAD_BYTES);
 		if (!p)
 			return shca_no_memory("umad: a request");
 		p->due = monotonic_ns() + (uint64_t)hdr->timeout_ms * 1000000u * ((uint64_t)hdr->retries + 1);
-		pending_add(f, p);
+		pending_add(f, fd, p);
 	}
 	free(a.mad);
 	return 0;
@@ -453,7 +474,7 @@ static int register_2(struct um_file *f, struct ib_user_mad_reg_req2 *req)
 }
 
 /* The agent's requests under way are given up. */
-static int unregister(struct um_file *f, uint32_t id)
+static int unregister(struct um_file *f, int fd, uint32_t id)
 {
 	if (id >= AGENTS || !f->agents[id].used)
 		return shca_refuse(EINVAL, "umad: agent %u is to be unregistered, and is not registered with this file", id);
@@ -466,7 +487,7 @@ static int unregister(struct um_file *f, uint32_t id)
 		*at = p->next;
 		free(p);
 	}
-	timer_set(f);
+	timer_set(f, fd);
 	return 0;
 }
 
@@ -494,7 +515,7 @@ bool um_ioctl(int fd, unsigned long request, void *arg, int *result)
 		err = arg ? register_2(f, arg) : EFAULT;
 		break;
 	case UM_UNREGISTER:
-		err = arg ? unregister(f, *(const uint32_t *)arg) : EFAULT;
+		err = arg ? unregister(f, fd, *(const uint32_t *)arg) : EFAULT;
 		break;
 	case UM_ENABLE_PKEY:
 		err = enable_pkey(f);
@@ -594,7 +615,8 @@ static void file_free(struct um_file *f, int epoll)
 
 	if (ours)
 		pthread_mutex_lock(&f->lock);
-	if (f->timer >= 0 && epoll >= 0 && !epoll_ctl(epoll, EPOLL_CTL_DEL, f->timer, NULL))
+	struct epoll_event e = {.events = 0};
+	if (epoll >= 0 && shca_timer_ours(epoll, f->timer, &e))
 		close(f->timer);
 	f->timer = -1;
 	shca_fd_close(&f->always);

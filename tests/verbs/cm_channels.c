@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
 
 #include <rdma/rdma_verbs.h>
 
@@ -87,6 +89,109 @@ static void ports(void)
 	CHECK(!rdma_listen(a, 1) && rdma_get_src_port(a), "rdma_listen of an id without address");
 	cm_destroy(a);
 	rdma_destroy_event_channel(ch);
+}
+
+/* Threads bind different addresses of one port at once: none of them may see the look of another one for a bound name. */
+static _Atomic bool binders_go;
+static uint16_t binders_port;
+
+static void *binder(void *arg)
+{
+	struct rdma_event_channel *ch = cm_channel();
+
+	while (!atomic_load(&binders_go))
+		sched_yield();
+	for (int i = 0; i < 400; i++) {
+		struct rdma_cm_id *id = bound(ch, RDMA_PS_TCP, arg, binders_port, strchr(arg, ':'), false);
+		CHECK(id, "bind %d of %s, which no other id has", i, (char *)arg);
+		cm_destroy(id);
+	}
+	rdma_destroy_event_channel(ch);
+	return NULL;
+}
+
+static void ports_at_once(void)
+{
+	static char first[] = "127.0.0.1", second[] = "127.0.0.2", third[] = "127.0.0.3";
+	char *const ip[] = {first, second, third};
+	struct rdma_event_channel *ch = cm_channel();
+	struct rdma_cm_id *a = bound(ch, RDMA_PS_TCP, "0.0.0.0", 0, false, false);
+	pthread_t t[3];
+
+	CHECK(a, "no port");
+	binders_port = ntohs(rdma_get_src_port(a));
+	cm_destroy(a);
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&t[i], NULL, binder, ip[i]), "pthread_create");
+	atomic_store(&binders_go, true);
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_join(t[i], NULL), "pthread_join");
+	rdma_destroy_event_channel(ch);
+}
+
+/* Finds the name of a bound port. */
+static void name_of_port(uint16_t port, char name[107])
+{
+	char line[512], service[32];
+	FILE *f = fopen("/proc/net/unix", "re");
+
+	CHECK(f, "/proc/net/unix");
+	snprintf(service, sizeof(service), "/106%04x/", port);
+	name[0] = 0;
+	while (!name[0] && fgets(line, sizeof(line), f)) {
+		char *at = strstr(line, "@shca-cm/");
+		if (at && strstr(at, service))
+			snprintf(name, 107, "%.*s", (int)strcspn(at + 1, "\n"), at + 1);
+	}
+	fclose(f);
+	CHECK(name[0], "no name of port %u", port);
+}
+
+/* Another user listens on the name of every address of a port, which an id of this user has by its own address: clients reach
+ * that id. */
+static void another_users_name(void)
+{
+	struct rdma_event_channel *ch = cm_channel(), *s = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 2);
+	uint16_t port = ntohs(rdma_get_src_port(l));
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int there[2], stay[2], status;
+	char byte;
+
+	if (geteuid()) {
+		printf("# needs root to become another user: another_users_name\n");
+		return;
+	}
+	name_of_port(port, a.sun_path + 1);
+	strcpy(strrchr(a.sun_path + 1, '/') + 1, "*");
+	CHECK(!pipe(there) && !pipe(stay), "pipe");
+	pid_t pid = fork();
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(a.sun_path + 1));
+		close(stay[1]);
+		bool ok = !setgid(65534) && !setuid(65534) && !bind(fd, (struct sockaddr *)&a, len) && !listen(fd, 100);
+		ok = ok && write(there[1], "", 1) == 1 && !read(stay[0], &byte, 1);
+		_exit(!ok);
+	}
+	close(there[1]);
+	close(stay[0]);
+	CHECK(read(there[0], &byte, 1) == 1, "the other user has no name");
+	struct rdma_cm_id *id = cm_resolved(ch, RDMA_PS_TCP, "127.0.0.1", port);
+	cm_qp(id, IBV_QPT_RC);
+	cm_connect(id);
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	CHECK(poll(&p, 1, 20000) == 1, "another user's name keeps requests from this user's listener");
+	cm_destroy(cm_request(s));
+	cm_eat(ch, RDMA_CM_EVENT_REJECTED, 28);
+	cm_destroy(id);
+	cm_destroy(l);
+	close(stay[1]);
+	close(there[0]);
+	CHECK(waitpid(pid, &status, 0) == pid && !status, "status %#x", status);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(s);
 }
 
 /* Which listener a destination reaches: the one for all addresses, or that of the address. */
@@ -198,6 +303,102 @@ static void all_closed(void)
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && !status, "status %#x", status);
+}
+
+/* The descriptors that are open: one byte for each number. */
+#define NUMBERS 4096
+static void open_numbers(char is[NUMBERS])
+{
+	for (int fd = 0; fd < NUMBERS; fd++)
+		is[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+/* The descriptor that the library has opened since `before`. `of`: the begin of its link in /proc. */
+static int opened_since(const char before[NUMBERS], const char *of)
+{
+	int found = -1;
+
+	for (int fd = 0; fd < NUMBERS; fd++) {
+		char path[32], to[64] = "";
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (before[fd] || readlink(path, to, sizeof(to) - 1) < 0 || strncmp(to, of, strlen(of)))
+			continue;
+		CHECK(found < 0, "both %d and %d are new", found, fd);
+		found = fd;
+	}
+	CHECK(found >= 0, "no new descriptor of %s", of);
+	return found;
+}
+
+static bool readable_soon(const struct rdma_event_channel *ch)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	return poll(&p, 1, 20000) == 1;
+}
+
+/* The program closes a listener's socket by the system call, and the library gives the number to a connection of the same
+ * channel: destroying the listener must leave the connection alone. */
+static void listener_number_reused(void)
+{
+	struct rdma_event_channel *ch = cm_channel(), *s = cm_channel();
+	struct rdma_cm_id *other = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 1);
+	struct rdma_cm_id *id = cm_resolved(ch, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(other)));
+	char before[NUMBERS];
+
+	open_numbers(before);
+	struct rdma_cm_id *l = cm_listen(ch, RDMA_PS_TCP, "127.0.0.1", 1);
+	int number = opened_since(before, "socket:");
+	cm_qp(id, IBV_QPT_RC);
+	CHECK(!syscall(SYS_close, number), "close");
+	cm_connect(id);
+	CHECK(fcntl(number, F_GETFD) >= 0, "no connection has the number %d", number);
+	cm_destroy(l);
+	struct rdma_cm_id *to = cm_request(s);
+	cm_qp(to, IBV_QPT_RC);
+	cm_accept(to);
+	CHECK(readable_soon(ch), "the connection that has the number of a destroyed listener is not watched");
+	cm_eat(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	cm_eat(s, RDMA_CM_EVENT_ESTABLISHED, 0);
+	cm_destroy(id);
+	cm_destroy(to);
+	cm_destroy(other);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(s);
+}
+
+/* A channel's timer is closed by the system call, and the number is a timer of the program. */
+static void timer_number_reused(void)
+{
+	struct rdma_event_channel *ch = cm_channel(), *s = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 1);
+	struct itimerspec is, an_hour = {.it_value = {3600, 0}};
+	char before[NUMBERS];
+
+	struct rdma_cm_id *id = cm_resolved(ch, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(l)));
+	cm_qp(id, IBV_QPT_RC);
+	open_numbers(before);
+	cm_connect(id);
+	int number = opened_since(before, "anon_inode:[timerfd]"), mine = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	CHECK(mine >= 0 && !timerfd_settime(mine, 0, &an_hour, NULL), "timerfd");
+	CHECK(syscall(SYS_dup3, mine, number, O_CLOEXEC) == number, "dup3");
+	/* the end of the time in which the answer may come, and TIMEWAIT_EXIT */
+	struct rdma_cm_id *to = cm_request(s);
+	cm_qp(to, IBV_QPT_RC);
+	cm_accept(to);
+	cm_eat(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	cm_eat(s, RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!rdma_disconnect(id), "rdma_disconnect");
+	cm_eat(ch, RDMA_CM_EVENT_DISCONNECTED, 0);
+	CHECK(!timerfd_gettime(mine, &is) && is.it_value.tv_sec > 1800, "the library has set a timer of the program");
+	CHECK(readable_soon(ch), "no TIMEWAIT_EXIT behind a timer that the program has closed");
+	cm_eat(ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	CHECK(!close(number) && !close(mine), "close");
+	cm_destroy(id);
+	cm_eat(s, RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_destroy(to);
+	cm_destroy(l);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(s);
 }
 
 /* A request waits while the process has no descriptor left. */
@@ -502,8 +703,12 @@ int main(void)
 	all_closed();	/* first: a forked child has no device of its parent's */
 	stopped();
 	ports();
+	ports_at_once();
+	another_users_name();
 	destinations();
 	descriptors();
+	listener_number_reused();
+	timer_number_reused();
 	starved();
 	synchronous();
 	migration();

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -403,6 +404,36 @@ static void timeouts(void)
 	CHECK(!close(fd));
 }
 
+/* The program closes a file's timer by the system call, and the number is a timer of the program. */
+static void timer_number_reused(void)
+{
+	char before[256], path[32], to[64];
+	int timer = -1, mine;
+
+	for (int n = 0; n < 256; n++)
+		before[n] = fcntl(n, F_GETFD) >= 0;
+	int fd = opened(1);
+	for (int n = 0; n < 256; n++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", n);
+		ssize_t got = before[n] ? -1 : readlink(path, to, sizeof(to) - 1);
+		to[got < 0 ? 0 : got] = 0;
+		if (!strcmp(to, "anon_inode:[timerfd]"))
+			timer = n;
+	}
+	CHECK(timer >= 0);
+	struct itimerspec an_hour = {.it_value = {3600, 0}}, is;
+	CHECK((mine = timerfd_create(CLOCK_MONOTONIC, 0)) >= 0 && !timerfd_settime(mine, 0, &an_hour, NULL));
+	CHECK(syscall(SYS_dup3, mine, timer, 0) == timer);
+	struct datagram d = request(agent(fd, 9, 1, 0), 1, 9, 1, 1, 1, 1), a;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	d.hdr.timeout_ms = 1;
+	CHECK(put(fd, &d));
+	CHECK(!timerfd_gettime(mine, &is) && is.it_value.tv_sec > 1800);
+	CHECK(poll(&p, 1, 20000) == 1);
+	CHECK(read(fd, &a, sizeof(a)) == (ssize_t)(sizeof(a.hdr) + 24) && a.hdr.status == ETIMEDOUT);
+	CHECK(!close(fd) && !timerfd_gettime(timer, &is) && !close(timer) && !close(mine));
+}
+
 static void descriptors(void)
 {
 	int fd = opened(1), copy = dup(fd), pair[2];
@@ -508,6 +539,7 @@ int main(void)
 	tables();
 	timeouts();
 	descriptors();
+	timer_number_reused();
 	unread();
 	joins();
 	return 0;

@@ -12,8 +12,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -49,6 +51,15 @@ void shca_fd_close(struct shca_fd *fd)
 	if (shca_fd_ours(fd))
 		close(fd->n);
 	fd->n = -1;
+}
+
+bool shca_timer_ours(int epoll, int timer, struct epoll_event *e)
+{
+	struct itimerspec is;
+
+	/* Timers have no inode of their own. The first call fails for a socket that has the number and is watched, too; the second
+	 * one for a timer of the program. */
+	return timer >= 0 && !timerfd_gettime(timer, &is) && !epoll_ctl(epoll, EPOLL_CTL_MOD, timer, e);
 }
 
 int shca_file_get(struct shca_member *m)

@@ -188,6 +188,8 @@ void shca_fabric_leave(struct shca_member *m);
  * of its members. shca_fabric_unmap undoes the mapping. */
 struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
+/* Whether another user has a fabric of this name; stores the user and a member. */
+bool shca_fabric_of_others(const char *name, unsigned *uid, int *pid);
 int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
 void shca_fabric_unmap(struct shca_member *m);
 /* Maps the file at its present length, at another address: pointers into the old mapping end. Returns 0 or -errno. */
@@ -779,6 +781,9 @@ struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -
 /* whether the number still stands for the noted file in this thread's table */
 bool shca_fd_ours(const struct shca_fd *fd);
 void shca_fd_close(struct shca_fd *fd);			/* only if shca_fd_ours */
+/* Whether the number of a timer, which `epoll` watches with the event e, still stands for that timer. */
+struct epoll_event;
+bool shca_timer_ours(int epoll, int timer, struct epoll_event *e);
 /* Returns a descriptor of the fabric's file, to be given back by shca_file_put; -1: the application has closed the file, and no
  * other thread has it. */
 int shca_file_get(struct shca_member *m);
