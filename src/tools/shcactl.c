@@ -832,6 +832,15 @@ static int shcactl_choose(struct shca_member *m, const struct options *o, bool w
 		;
 	if (at == n && (!name || !*name) && n == 1)
 		at = 0;
+	unsigned uid;
+	int pid;
+	if (at == n && shca_fabric_of_others(wanted, &uid, &pid)) {
+		fprintf(stderr, "shcactl: the fabric \"%s\" is of user %u (process %d), and each user can look into own fabrics "
+			"only: run shcactl as that user (setpriv --reuid=%u --clear-groups, or sudo -u '#%u')\n",
+			wanted, uid, pid, uid, uid);
+		free(list);
+		return 1;
+	}
 	if (at == n) {
 		fprintf(stderr, "shcactl: user %u has no fabric \"%s\"; ", (unsigned)geteuid(), wanted);
 		fprintf(stderr, n ? "there is" : "there is none at all\n");

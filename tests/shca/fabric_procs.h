@@ -54,6 +54,7 @@ int case_cgroup(void);
 int case_cgroup_v2(void);
 int case_other_user(void);
 int case_squatters(void);
+int case_misnamed(void);
 int case_refused(void);
 int case_other_version(void);
 int case_no_fabric(void);

@@ -410,6 +410,52 @@ int case_squatters(void)
 	return 0;
 }
 
+/* Another user binds names of other fabrics that lead to the file of this user's one: this user's list keeps the true name. */
+static int misnamer(void *arg)
+{
+	struct squat *q = arg;
+	char name[108];
+
+	CHECK(!setgid(65534) && !setuid(65534) && !prctl(PR_SET_PDEATHSIG, SIGKILL));
+	/* the kernel lists names in the order of their hashes: of so many most come before any other one */
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "shca/0/false-%u/%u/%d", i, q->pid, q->type);
+		squat_name(0, name);
+	}
+	atomic_store(&q->there, 1);
+	for (;;)
+		pause();
+}
+
+int case_misnamed(void)
+{
+	struct squat *q = shared(4096);
+	struct shca_fabric_info *list;
+	struct shca_member m;
+	unsigned found = 0;
+	size_t n;
+	if (geteuid()) {
+		printf("# needs root to become another user\n");
+		return SKIP;
+	}
+	join(&m);
+	q->pid = (uint32_t)getpid();
+	q->type = m.fd.n;
+	pid_t pid = spawn(misnamer, q);
+	await(&q->there, 1);
+	CHECK(!shca_fabric_list(&list, &n));
+	for (size_t i = 0; i < n; i++) {
+		CHECK(strncmp(list[i].name, "false-", 6));
+		found += !strcmp(list[i].name, fabric);
+	}
+	free(list);
+	CHECK(found == 1);
+	kill(pid, SIGKILL);
+	exit_of(pid);
+	shca_engine_leave(&m);
+	return 0;
+}
+
 /* A fabric of another version of the library, found by name and inherited. */
 static int joiner(void *name)
 {

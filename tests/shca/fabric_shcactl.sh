@@ -81,6 +81,19 @@ done
 kill -TERM $watch
 wait $watch || fail "queues --watch ended with $?"
 
+# the fabric of another user: the user is named
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null && setpriv --reuid=65534 --regid=65534 --clear-groups test -x ./shcactl; then
+	mkfifo -m 666 "$dir/in2" "$dir/out2"
+	chmod 755 "$dir"
+	timeout 120 setpriv --reuid=65534 --regid=65534 --clear-groups tests/shca/fabric_procs --hold "$name-2" <"$dir/in2" >"$dir/out2" &
+	other=$!
+	exec 7>"$dir/in2" 6<"$dir/out2"
+	read -r ready <&6
+	refused 1 "of user 65534 (process $(pgrep -P $other || echo $other))" ./shcactl --fabric "$name-2" queues
+	exec 7>&- 6<&-
+	wait $other || fail "the other user's process ended with $?"
+fi
+
 # trace: one at a time; ended by a signal; one that was killed is over
 refused 2 'unknown option' ctl trace -o "$dir/x.pcapng" --queu 3
 refused 2 'no file is named' ctl trace --roce

@@ -409,6 +409,33 @@ static int find_explain(const struct candidate *c, int err)
 	return -EACCES;
 }
 
+/* Whether the candidate's process is of the user whom the name says, another one. A name alone proves nothing. */
+static bool find_is_others(const struct candidate *c)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", c->pid);
+	return c->uid != geteuid() && !stat(path, &st) && st.st_uid == c->uid;
+}
+
+bool shca_fabric_of_others(const char *name, unsigned *uid, int *pid)
+{
+	struct candidate *list;
+	bool found = false;
+	size_t n;
+
+	if (find_scan(MEMBERS, &list, &n))
+		n = 0;
+	for (size_t i = 0; i < n && !found; i++) {
+		found = !strcmp(list[i].name, name) && find_is_others(&list[i]);
+		*uid = list[i].uid;
+		*pid = list[i].pid;
+	}
+	free(list);
+	return found;
+}
+
 int shca_find(const char *name, bool explicit_name)
 {
 	int timeout = (int)shca_env_ms("SHCA_JOIN_MS");
@@ -419,8 +446,7 @@ int shca_find(const char *name, bool explicit_name)
 		size_t n;
 		int result = find_scan(MEMBERS, &list, &n);
 		bool again = false;
-		unsigned other = me;
-		int other_pid = 0;
+		const struct candidate *other = NULL;
 		if (result)
 			goto done;
 		result = -ENOENT;
@@ -429,8 +455,8 @@ int shca_find(const char *name, bool explicit_name)
 			if (strcmp(c->name, name))
 				continue;
 			if (c->uid != me) {
-				other = c->uid;
-				other_pid = c->pid;
+				if (find_is_others(c))
+					other = c;
 				continue;
 			}
 			int r = open_candidate(c, name);
@@ -442,16 +468,10 @@ int shca_find(const char *name, bool explicit_name)
 			}
 			result = r;
 		}
-		if (result == -ENOENT && !again && explicit_name && other != me) {
-			char path[64];
-			struct stat st;
-			snprintf(path, sizeof(path), "/proc/%d", other_pid);
-			/* a name alone proves nothing */
-			if (!stat(path, &st) && st.st_uid == other)
-				shca_error("the fabric \"%s\" that this process makes is of user %u; there is one of user %u, "
-					   "too (process %d). A fabric is not shared between users: processes that are to meet "
-					   "must be of one user", name, me, other, other_pid);
-		}
+		if (result == -ENOENT && !again && explicit_name && other)
+			shca_error("the fabric \"%s\" that this process makes is of user %u; there is one of user %u, too "
+				   "(process %d). A fabric is not shared between users: processes that are to meet must be of "
+				   "one user", name, me, other->uid, other->pid);
 done:
 		free(list);
 		if (result != -ENOENT || !again)
@@ -462,6 +482,23 @@ done:
 			return -ETIMEDOUT;
 		}
 	}
+}
+
+/* Whether the file behind a name is a fabric's of this user and, if this version can tell, the fabric has that name: other users
+ * can bind false names. Stores the file's status. */
+static bool find_says_true(const struct candidate *c, struct stat *st)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
+	if (stat(path, st) || !S_ISREG(st->st_mode) || st->st_uid != geteuid())
+		return false;
+	int fd = fd_raise(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)), err = fd < 0 ? -errno : fstat(fd, st);
+	if (!err)
+		err = shca_fabric_verify(fd, c->name, true);
+	if (fd >= 0)
+		close(fd);
+	return !err || err == -EPROTO;
 }
 
 int shca_fabric_list(struct shca_fabric_info **out, size_t *n)
@@ -476,10 +513,8 @@ int shca_fabric_list(struct shca_fabric_info **out, size_t *n)
 	if (!err && (!info || !seen))
 		err = -ENOMEM;
 	for (size_t i = 0; !err && i < all; i++) {
-		char path[64];
 		struct stat st;
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d", list[i].pid, list[i].fd);
-		if (list[i].uid != geteuid() || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		if (list[i].uid != geteuid() || !find_says_true(&list[i], &st))
 			continue;
 		size_t k = 0;
 		while (k < found && (seen[k].st_ino != st.st_ino || seen[k].st_dev != st.st_dev))
