@@ -269,8 +269,7 @@ int rcm_open(int flags)
 	inside = false;
 	if (!err)
 		return fd;
-	errno = shca_refuse(-err,
-			    "rdma_create_event_channel: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
+	errno = shca_refuse(-err, "rdma_create_event_channel: no descriptor or no memory is left%s", shca_limit_of(-err));
 	return -1;
 }
 

@@ -35,7 +35,7 @@ int rcm_timer_ready(const struct rcm_id *id, const char *call)
 {
 	int err = timer_ready(atomic_load(&id->channel));
 
-	return err ? -shca_refuse(-err, "%s: no descriptor is left for the timer of the event channel (ulimit -n)", call) : 0;
+	return err ? -shca_refuse(-err, "%s: no timer for the event channel%s", call, shca_limit_of(-err)) : 0;
 }
 
 /* Sets the descriptor for the first timer, or stops it. */
@@ -49,8 +49,8 @@ static void timer_arm(struct rcm_channel *ch)
 	struct itimerspec t = {.it_value = {(time_t)(first / 1000000000), (long)(first % 1000000000)}};
 	int err = timer_ready(ch);
 	if (err) {
-		shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come",
-			   strerror(-err));
+		shca_error("RDMA CM: no descriptor for a timer is left: %s%s. TIMEWAIT_EXIT and time-outs do not come",
+			   strerror(-err), shca_limit_of(-err));
 		return;
 	}
 	timerfd_settime(ch->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);

@@ -447,6 +447,8 @@ void shcactl_catch(void)
 	struct sigaction act = { .sa_handler = on_signal };	/* no SA_RESTART: sleeps end */
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
+	/* under a limit on the size of files a write fails with EFBIG, and the trace is ended in good order */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 bool shcactl_interrupted(void)

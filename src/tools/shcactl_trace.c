@@ -230,7 +230,7 @@ out:
 	packets_free(t.packets);
 	err = pcapng_close(out);
 	if (err) {
-		fprintf(stderr, "shcactl: trace: cannot write %s: %s\n", o->file, strerror(err));
+		fprintf(stderr, "shcactl: trace: cannot write %s: %s%s\n", o->file, strerror(err), shca_limit_of(err));
 		status = 1;
 	}
 	return status;

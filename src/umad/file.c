@@ -713,7 +713,7 @@ int um_open(uint32_t port, int flags)
 	inside = false;
 	if (!err)
 		return fd;
-	errno = shca_refuse(err, "umad: open: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
+	errno = shca_refuse(err, "umad: open: no descriptor or no memory is left%s", shca_limit_of(err));
 	return -1;
 }
 

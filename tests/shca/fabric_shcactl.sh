@@ -128,6 +128,13 @@ done
 kill -INT $trace
 wait $trace || fail "trace ended with $?"
 
+# a trace that reaches the limit on the size of files. What it says goes through a pipe, which has no limit
+text=$( (ulimit -f 0; ctl trace -o "$dir/e.pcapng" --seconds 0.1 || echo "status $?") 2>&1)
+case $text in
+*"cannot write $dir/e.pcapng"*"ulimit -f"*"status 1") ;;
+*) fail "trace under ulimit -f 0: $text" ;;
+esac
+
 # counters of an unmodified program's traffic: 1000 exchanges of 4096 bytes, both ways, read after the queues are gone
 if [ -x ./shcarun ] && command -v ibv_rc_pingpong >/dev/null; then
 	SHCA_FABRIC=$name

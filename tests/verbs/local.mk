@@ -224,6 +224,12 @@ TESTS += tests/verbs/fabric_256
 tests_verbs_fabric_256_SOURCES = tests/verbs/fabric_256.c tests/verbs/vt.h
 tests_verbs_fabric_256_LDADD = $(verbs_ldadd)
 tests_verbs_fabric_256_LDFLAGS = $(NOWRAP)
+# Limits of the process.
+check_PROGRAMS += tests/verbs/limits
+TESTS += tests/verbs/limits
+tests_verbs_limits_SOURCES = tests/verbs/limits.c tests/verbs/vt.h
+tests_verbs_limits_LDADD = libshca-files.la libshca.la $(VERBS_LIBS)
+tests_verbs_limits_LDFLAGS = $(NOWRAP)
 # Management datagrams.
 check_PROGRAMS += tests/verbs/umad tests/verbs/umad_traffic
 TESTS += tests/verbs/umad tests/verbs/umad.sh

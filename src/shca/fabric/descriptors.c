@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -110,6 +111,25 @@ int shca_stderr(void)
 		return STDERR_FILENO;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), STDERR_FILENO);
 	return fd_raise(open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
+}
+
+const char *shca_limit_of(int err)
+{
+	struct rlimit lim;
+
+	switch (err) {
+	case EMFILE:
+		return " (limit on the descriptors of this process: ulimit -n)";
+	case ENFILE:
+		return " (limit on the open files of the machine: sysctl fs.file-max)";
+	case EFBIG:
+		return " (limit on the size of files: ulimit -f)";
+	case ENOMEM:
+		return !getrlimit(RLIMIT_AS, &lim) && lim.rlim_cur != RLIM_INFINITY ?
+		       " (limit on the address space of this process: ulimit -v)" : "";
+	default:
+		return "";
+	}
 }
 
 void shca_error(const char *fmt, ...)

@@ -781,6 +781,8 @@ struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -
 /* whether the number still stands for the noted file in this thread's table */
 bool shca_fd_ours(const struct shca_fd *fd);
 void shca_fd_close(struct shca_fd *fd);			/* only if shca_fd_ours */
+/* Returns the limit that an errno may come from, in parentheses behind a blank, for error texts; "": none. */
+const char *shca_limit_of(int err);
 /* Whether the number of a timer, which `epoll` watches with the event e, still stands for that timer. */
 struct epoll_event;
 bool shca_timer_ours(int epoll, int timer, struct epoll_event *e);

@@ -121,7 +121,7 @@ int shca_file_create(const char *name, uint64_t span, bool virtual_procs)
 	int fd = fd_raise(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0) {
 		int err = errno;
-		shca_error("cannot create the fabric \"%s\": memfd_create: %s", name, strerror(err));
+		shca_error("cannot create the fabric \"%s\": memfd_create: %s%s", name, strerror(err), shca_limit_of(err));
 		return -err;
 	}
 	h.pidns = namespace_of("pid");
@@ -152,7 +152,7 @@ int shca_file_create(const char *name, uint64_t span, bool virtual_procs)
 		err = -errno;
 	if (err) {
 		if (err != -EINVAL)
-			shca_error("cannot create the fabric \"%s\": %s", name, strerror(-err));
+			shca_error("cannot create the fabric \"%s\": %s%s", name, strerror(-err), shca_limit_of(-err));
 		close(fd);
 		return err;
 	}

@@ -130,7 +130,7 @@ int shca_name_publish(const char *name, int fd)
 	}
 	if (!err)
 		return s;
-	shca_error("cannot bind the abstract socket \"%s\": %s", path, strerror(-err));
+	shca_error("cannot bind the abstract socket \"%s\": %s%s", path, strerror(-err), shca_limit_of(-err));
 	if (s >= 0)
 		close(s);
 	return err;
@@ -170,9 +170,8 @@ static int find_scan(enum kind kind, struct candidate **list, size_t *n)
 	FILE *f = fopen("/proc/net/unix", "re");
 	if (!f) {
 		int err = errno;
-		shca_error("cannot read /proc/net/unix: %s. Finding a fabric needs /proc; a launcher can pass it on by "
-			   "SHCA_FABRIC_FD instead",
-			   strerror(err));
+		shca_error("cannot read /proc/net/unix: %s%s. A fabric is found there; a launcher can pass it on by "
+			   "SHCA_FABRIC_FD instead", strerror(err), shca_limit_of(err));
 		return -err;
 	}
 	char *line = NULL;
@@ -224,7 +223,7 @@ static int bind_ticket(const char *hash, uint64_t ticket)
 	}
 	if (!err)
 		return fd;
-	shca_error("cannot bind an abstract socket: %s. Joining a fabric needs UNIX sockets", strerror(-err));
+	shca_error("cannot bind an abstract socket: %s%s. Joining a fabric needs UNIX sockets", strerror(-err), shca_limit_of(-err));
 	if (fd >= 0)
 		close(fd);
 	return err;

@@ -38,13 +38,14 @@ int shca_life_open(struct shca_member *m)
 		return m->fd.n;		/* no /proc */
 	if (fd < 0) {
 		int err = errno;
-		shca_error("cannot open %s, the file of the fabric \"%s\": %s", path, m->hdr->name, strerror(err));
+		shca_error("cannot open %s, the file of the fabric \"%s\": %s%s", path, m->hdr->name, strerror(err),
+			   shca_limit_of(err));
 		return -err;
 	}
 	void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED || madvise(page, 4096, MADV_DONTFORK)) {
 		int err = errno;
-		shca_error("cannot map a page of the fabric \"%s\": %s", m->hdr->name, strerror(err));
+		shca_error("cannot map a page of the fabric \"%s\": %s%s", m->hdr->name, strerror(err), shca_limit_of(err));
 		if (page != MAP_FAILED)
 			munmap(page, 4096);
 		close(fd);

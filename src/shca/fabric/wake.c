@@ -36,7 +36,7 @@ int shca_sockets_init(struct shca_member *m)
 	s->ringer = shca_fd_note(fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
 	if (s->ringer.n < 0) {
 		int err = errno;
-		shca_error("cannot make a UNIX socket: %s", strerror(err));
+		shca_error("cannot make a UNIX socket: %s%s", strerror(err), shca_limit_of(err));
 		free(s);
 		return -err;
 	}
@@ -85,7 +85,7 @@ int shca_bell_open(struct shca_member *m, char addr[32])
 	}
 	if (!err)
 		return fd;
-	shca_error("cannot open a socket for events: %s", strerror(err));
+	shca_error("cannot open a socket for events: %s%s", strerror(err), shca_limit_of(err));
 	if (fd >= 0)
 		close(fd);
 	return -err;

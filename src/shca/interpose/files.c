@@ -20,6 +20,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "rdmacm/rdmacm.h"
 #include "shca/interpose/forward.h"
 #include "shca/interpose/interpose.h"
@@ -218,9 +219,27 @@ EXPORT int faccessat(int dir, const char *path, int mode, int flags)
 
 /* ---- open --------------------------------------------------------------------------------------------------- */
 
+/* The text in a pipe, for a process that may write no files (ulimit -f): the kernel would send SIGXFSZ. */
+static int open_piped(const struct shca_file *file, int flags)
+{
+	int p[2];
+
+	if (pipe2(p, flags & O_CLOEXEC))
+		return -1;
+	bool fits = !fcntl(p[1], F_SETFL, O_NONBLOCK) && write(p[1], file->text, file->length) == (ssize_t)file->length;
+	close(p[1]);
+	if (fits)
+		return p[0];
+	close(p[0]);
+	errno = EFBIG;
+	return -1;
+}
+
 static int open_text(const struct shca_file *file, int flags)
 {
 	int saved = errno;
+	if (memory_file_limit() < file->length)
+		return open_piped(file, flags);
 	int fd = memfd_create(strrchr(file->path, '/') + 1,
 			      flags & O_CLOEXEC ? MFD_CLOEXEC | MFD_ALLOW_SEALING : MFD_ALLOW_SEALING);
 

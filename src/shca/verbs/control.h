@@ -107,7 +107,7 @@ int shca_no_thread(const char *call) __attribute__((cold));
 /* ENOMEM of a call that found no memory of the process's own. (A fabric without memory says so itself: shca_mem_alloc.) */
 static inline int shca_no_memory(const char *call)
 {
-	return shca_refuse(ENOMEM, "%s: the process has no memory left", call);
+	return shca_refuse(ENOMEM, "%s: the process has no memory left%s", call, shca_limit_of(ENOMEM));
 }
 
 /* true in a forked child for a context of the parent: the fabric is not mapped in the child. Sets errno. */

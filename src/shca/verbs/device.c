@@ -12,6 +12,7 @@
 
 #include <shca.h>
 #include "base/fd.h"
+#include "base/memory.h"
 #include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 
@@ -306,6 +307,11 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	c->cmd = shca_fd_note(fd_raise(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC)));
 	struct shca_cmd_identity id = {.dev = c->m->fd.dev, .ino = c->m->fd.ino};
 	memcpy(id.name, c->m->hdr->name, sizeof(id.name));
+	if (memory_file_limit() < sizeof(id)) {
+		/* the kernel would send SIGXFSZ */
+		err = EFBIG;
+		goto fail;
+	}
 	if (c->cmd.n < 0 || pwrite(c->cmd.n, &id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
 		err = errno;
 		goto fail;
@@ -330,7 +336,7 @@ fail:
 		shca_fd_close(&c->cmd);
 	}
 	free(c);
-	errno = shca_refuse(err, "open_device: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
+	errno = shca_refuse(err, "open_device: no descriptor or no memory is left%s", shca_limit_of(err));
 	return NULL;
 }
 
