@@ -69,6 +69,16 @@ static int reads_text(void)
 	return fd >= 0 && read(fd, text, sizeof(text) - 1) == 6 && !read(fd, text, 1) ? text[0] : 0;
 }
 
+/* Calls that are refused, under a variable whose value is not understood: reported once, not at each use. */
+static int misspelt(void)
+{
+	CHECK(!setenv("SHCA_DEBUG", "maybe", 1), "setenv");
+	struct ibv_context *ctx = vt_context();
+	for (int i = 0; i < 3; i++)
+		CHECK(!ibv_create_cq(ctx, -1, NULL, NULL, 0), "a CQ of -1 entries");
+	return 0;
+}
+
 static void descriptors(int (*f)(void))
 {
 	int got = EMFILE, most;
@@ -97,6 +107,9 @@ int main(void)
 	CHECK(got == '1', "a text of the device under a limit of file sizes: %d, %s", got, said);
 	got = limited(opens, RLIMIT_AS, 1);
 	CHECK(got == ENOMEM && strstr(said, "ulimit -v"), "without memory: %d, %s", got, said);
+	got = limited(misspelt, RLIMIT_CORE, 0);
+	char *first = strstr(said, "SHCA_DEBUG=maybe is");
+	CHECK(!got && first && !strstr(first + 1, "SHCA_DEBUG=maybe is"), "SHCA_DEBUG=maybe: %d, %s", got, said);
 	vt_close(&t);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/fnv.h"
 #include "shca/fabric/fabric.h"
 
 static const struct {
@@ -25,6 +26,18 @@ static const char *default_of(const char *name)
 		if (!strcmp(vars[i].name, name))
 			return vars[i].dflt;
 	return "";
+}
+
+/* Whether this value of a variable has not been reported yet: some variables are read at each use. */
+static bool is_news(const char *name, const char *value)
+{
+	static _Atomic uint64_t told[ARRAY_SIZE(vars)];
+	uint64_t hash = fnv1a_64_string(value);
+
+	for (size_t i = 0; i < ARRAY_SIZE(vars); i++)
+		if (!strcmp(vars[i].name, name))
+			return atomic_exchange(&told[i], hash) != hash;
+	return true;
 }
 
 static const char *set_text(const char *name)
@@ -51,7 +64,7 @@ bool shca_env_bool(const char *name)
 	if (s && env_parse_bool(s, &v))
 		return v;
 	env_parse_bool(dflt, &v);
-	if (s)
+	if (s && is_news(name, s))
 		shca_error("%s=%s is neither yes (1, true, on) nor no (0, false, off): using %s", name, s, dflt);
 	return v;
 }
@@ -83,7 +96,7 @@ uint64_t shca_env_bytes(const char *name, const char *dflt)
 	if (!dflt)
 		dflt = default_of(name);
 	parse_bytes(dflt, &v);
-	if (s)
+	if (s && is_news(name, s))
 		shca_error("%s=%s is not a number of bytes (digits, then k, m, g or t): using %s", name, s, dflt);
 	return v;
 }
@@ -136,7 +149,8 @@ uint32_t shca_env_ms(const char *name)
 		long v = strtol(s, &end, 10);
 		if (!*end && v >= 1 && v <= 3600000)
 			return (uint32_t)v;
-		shca_error("%s=%s is not a time from 1 to 3600000 ms: using %s", name, s, dflt);
+		if (is_news(name, s))
+			shca_error("%s=%s is not a time from 1 to 3600000 ms: using %s", name, s, dflt);
 	}
 	return (uint32_t)strtol(dflt, &end, 10);
 }

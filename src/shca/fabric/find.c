@@ -391,9 +391,12 @@ static int find_explain(const struct candidate *c, int err)
 		return -ENOTTY;
 	}
 	if (cred.pid != c->pid) {
+		char here[32] = "not visible";
+		if (cred.pid)
+			snprintf(here, sizeof(here), "process %d", (int)cred.pid);
 		shca_error("the fabric \"%s\" exists in another PID namespace (container): its member calls itself process %d "
-			   "and is %s%d here. Run all processes in one PID namespace, or name another fabric (SHCA_FABRIC)",
-			   c->name, c->pid, cred.pid ? "" : "not visible: ", (int)cred.pid);
+			   "and is %s here. Run all processes in one PID namespace, or name another fabric (SHCA_FABRIC)",
+			   c->name, c->pid, here);
 		close(s);
 		return -EXDEV;
 	}
