@@ -322,11 +322,15 @@ void rcm_duplicated(int fd, int copy)
 	leaf *l = ch ? leaf_of(copy, true) : NULL;
 	if (l) {
 		fd_forget(copy);
+		/* another thread may have closed fd, and opened this channel under its number, since the copy was made */
 		pthread_mutex_lock(&ch->lock);
-		ch->fds++;
+		bool is = rcm_channel_signal(ch, copy, ch->signaled);
+		ch->fds += is;
 		pthread_mutex_unlock(&ch->lock);
-		atomic_store_explicit(l, ch, memory_order_release);
-		atomic_fetch_add(&rcm_channels_open, 1);
+		if (is) {
+			atomic_store_explicit(l, ch, memory_order_release);
+			atomic_fetch_add(&rcm_channels_open, 1);
+		}
 	}
 	pthread_mutex_unlock(&rcm_registry);
 	inside = false;

@@ -731,6 +731,18 @@ void um_closing(int fd)
 	errno = saved;
 }
 
+/* Whether `copy`, made of a descriptor that has the file by now, is the file's: another thread may have closed the descriptor in
+ * between, and opened the file under its number. */
+static bool is_copy(struct um_file *f, int copy)
+{
+	if (f->pid != getpid())
+		return true;
+	pthread_mutex_lock(&f->lock);
+	bool is = watch(f, copy, f->readable);
+	pthread_mutex_unlock(&f->lock);
+	return is;
+}
+
 void um_duplicated(int fd, int copy)
 {
 	int saved = errno;
@@ -741,7 +753,7 @@ void um_duplicated(int fd, int copy)
 	pthread_mutex_lock(&files_lock);
 	struct um_file *f = file_of(fd);
 	forget(copy, -1);
-	if (f && !enter(copy, f))
+	if (f && is_copy(f, copy) && !enter(copy, f))
 		shca_refuse(EMFILE, "umad: dup: the process has %u descriptors of such files, as many as it can: close one", FDS);
 	pthread_mutex_unlock(&files_lock);
 	inside = false;

@@ -188,7 +188,8 @@ tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
 # RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
-cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports tests/verbs/cm_ib
+cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports tests/verbs/cm_ib \
+	tests/verbs/fork_locks
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
@@ -208,6 +209,9 @@ tests_verbs_cm_ports_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_ib_SOURCES = tests/verbs/cm_ib.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_ib_LDADD = $(cm_ldadd)
 tests_verbs_cm_ib_LDFLAGS = $(NOWRAP)
+tests_verbs_fork_locks_SOURCES = tests/verbs/fork_locks.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_fork_locks_LDADD = $(cm_ldadd)
+tests_verbs_fork_locks_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_channels_LDADD = $(cm_ldadd)
 tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)

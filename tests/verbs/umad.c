@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/ib_user_mad.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -434,6 +437,49 @@ static void timer_number_reused(void)
 	CHECK(!close(fd) && !timerfd_gettime(timer, &is) && !close(timer) && !close(mine));
 }
 
+/* A thread duplicates a number that another one closes and opens again: the copy may be of a file that is closed, and must not
+ * count as one of the file that has the number now. */
+static _Atomic int shared_number = -1;
+static _Atomic bool copier_ends;
+
+static void *copier(void *arg)
+{
+	while (!atomic_load(&copier_ends)) {
+		int fd = atomic_load(&shared_number), copy = fd < 0 ? -1 : dup(fd);
+		if (copy >= 0)
+			close(copy);
+	}
+	return arg;
+}
+
+static int numbers_open(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void copies_of_closed_files(void)
+{
+	pthread_t t[2];
+	int before = numbers_open();
+
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&t[i], NULL, copier, NULL));
+	for (int i = 0; i < 4000; i++) {
+		int fd = opened(1);
+		atomic_store(&shared_number, fd);
+		sched_yield();
+		CHECK(!close(fd));
+	}
+	atomic_store(&copier_ends, true);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(t[i], NULL));
+	CHECK(numbers_open() == before);
+}
+
 static void descriptors(void)
 {
 	int fd = opened(1), copy = dup(fd), pair[2];
@@ -540,6 +586,7 @@ int main(void)
 	timeouts();
 	descriptors();
 	timer_number_reused();
+	copies_of_closed_files();
 	unread();
 	joins();
 	return 0;
