@@ -158,7 +158,10 @@ static int always_make(void)
 	int pair[2];
 
 	if (!fork_handlers) {
-		int err = pthread_atfork(channel_fork_prepare, channel_fork_done, channel_fork_done);
+		/* the device's first: this library calls it with these locks held, so fork() must take them before the device's */
+		int err = shca_device_fork_handlers();
+		if (!err)
+			err = pthread_atfork(channel_fork_prepare, channel_fork_done, channel_fork_done);
 		if (err)
 			return -err;
 		fork_handlers = true;

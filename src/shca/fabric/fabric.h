@@ -795,6 +795,9 @@ void shca_file_put(struct shca_member *m, int fd);
 int shca_own_descriptors(const int *keep, int n);
 int shca_stderr(void);					/* to be closed unless it is STDERR_FILENO; -1: there is none */
 int shca_member_register(struct shca_member *m);
+/* Registers the handlers of fork() that take the lists' lock. Must: before the handlers of a lock under which that one is taken,
+ * because fork() calls the handlers that take locks in the reverse order. Returns 0 or -errno. */
+int shca_member_fork_handlers(void);
 void shca_member_unregister(struct shca_member *m);
 void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t whose);
 void shca_threads_release(struct shca_member *m, uint32_t slot);

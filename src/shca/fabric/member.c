@@ -140,13 +140,19 @@ bool shca_member_has(uint64_t dev, uint64_t ino)
 	return m != NULL;
 }
 
-int shca_member_register(struct shca_member *m)
+int shca_member_fork_handlers(void)
 {
 	pthread_once(&once, first_time);
-	if (key_error) {
-		shca_error("no thread-specific key is left: %s", strerror(key_error));
-		return -key_error;
-	}
+	if (key_error)
+		shca_error("no thread-specific key, or no memory for a handler of fork(), is left: %s", strerror(key_error));
+	return -key_error;
+}
+
+int shca_member_register(struct shca_member *m)
+{
+	int err = shca_member_fork_handlers();
+	if (err)
+		return err;
 	pthread_mutex_lock(&registry);
 	m->id = ++last_id;
 	m->next = members;

@@ -162,10 +162,29 @@ static void node_put(struct shca_node *node)
 	pthread_mutex_unlock(&process_mutex);
 }
 
+/* Must hold process_mutex. Returns 0 or an errno. */
+static int handlers_locked(void)
+{
+	static bool registered;
+	int err = registered ? 0 : -shca_member_fork_handlers();
+
+	if (!registered && !err)
+		err = pthread_atfork(device_fork_prepare, device_fork_parent, device_fork_child);
+	registered = registered || !err;
+	return err;
+}
+
+int shca_device_fork_handlers(void)
+{
+	pthread_mutex_lock(&process_mutex);
+	int err = handlers_locked();
+	pthread_mutex_unlock(&process_mutex);
+	return err;
+}
+
 /* Joins on first use. NULL with errno. */
 static struct shca_node *node_get(void)
 {
-	static bool fork_handlers;
 	struct shca_node *node = NULL;
 	int err = 0;
 
@@ -175,12 +194,9 @@ static struct shca_node *node_get(void)
 		node->refs++;
 		goto out;
 	}
-	if (!fork_handlers) {
-		err = pthread_atfork(device_fork_prepare, device_fork_parent, device_fork_child);
-		if (err)
-			goto out;
-		fork_handlers = true;
-	}
+	err = handlers_locked();
+	if (err)
+		goto out;
 	node = calloc(1, sizeof *node);
 	if (!node) {
 		err = shca_no_memory("open_device");
