@@ -328,8 +328,12 @@ int case_other_user(void)
  * this user's processes. */
 struct squat {
 	_Atomic uint32_t there;
-	int type;		/* 0: does not listen; 1: listens; 2: the backlog is full; 3: a datagram socket */
+	int type;		/* 0: does not listen; 1: listens; 2: the backlog is full; 3: a datagram socket; 4: names with a
+				 * line break, behind which stands a line as /proc/net/unix would have it for a socket of this
+				 * user; 5: and the names of these lines, too */
 	uint32_t pid;
+	int fd;			/* 4, 5: the socket */
+	unsigned long inode;
 };
 
 static void squat_name(int type, const char *name)
@@ -354,10 +358,17 @@ static int squatter(void *arg)
 	for (const char *c = fabric; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
 	CHECK(!setgid(65534) && !setuid(65534) && !prctl(PR_SET_PDEATHSIG, SIGKILL));
+	for (int ticket = 0; q->type >= 4 && ticket < 2; ticket++) {
+		snprintf(name, sizeof(name), "\n0: 0 0 0 0 0 %lu @shca-lock/0/%016llx/%u/%d/%x/1", q->inode, hash, q->pid, q->fd,
+			 ticket);
+		squat_name(0, name);
+		if (q->type == 5)
+			squat_name(0, strchr(name, '@') + 1);
+	}
 	/* a name that all joining processes would use, if that name were a lock */
 	snprintf(name, sizeof(name), "shca-lock/0/%s", fabric);
 	squat_name(q->type, name);
-	for (int fd = 3; fd < 20; fd++) {
+	for (int fd = 3; q->type < 4 && fd < 20; fd++) {
 		snprintf(name, sizeof(name), "shca/0/%s/%u/%d", fabric, q->pid, fd);
 		squat_name(q->type, name);
 		snprintf(name, sizeof(name), "shca-bell/%u/%d", q->pid, fd - 3);
@@ -384,7 +395,9 @@ static int joins_second(void *arg)
 
 int case_squatters(void)
 {
-	static const char *const types[] = { "does not listen", "listens", "has a full backlog", "is a datagram socket" };
+	static const char *const types[] = { "does not listen", "listens", "has a full backlog", "is a datagram socket",
+					   "has a line break", "has a line break, and another one is as behind that" };
+	struct stat st;
 	struct squat *q = shared(4096);
 	struct shca_member m;
 	if (geteuid()) {
@@ -392,7 +405,10 @@ int case_squatters(void)
 		return SKIP;
 	}
 	setenv("SHCA_JOIN_MS", "3000", 1);
-	for (int type = 0; type < 4; type++) {
+	q->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(q->fd >= 0 && !fstat(q->fd, &st));
+	q->inode = st.st_ino;
+	for (int type = 0; type < 6; type++) {
 		q->type = type;
 		q->pid = (uint32_t)getpid();
 		atomic_store(&q->there, 0);

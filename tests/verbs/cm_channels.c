@@ -147,9 +147,9 @@ static void name_of_port(uint16_t port, char name[107])
 	CHECK(name[0], "no name of port %u", port);
 }
 
-/* Another user listens on the name of every address of a port, which an id of this user has by its own address: clients reach
- * that id. */
-static void another_users_name(void)
+/* Another user listens on the name of every address of a port, also with a full backlog. An id of this user has the port by its
+ * own address: clients reach that id. */
+static void another_users_name(bool full)
 {
 	struct rdma_event_channel *ch = cm_channel(), *s = cm_channel();
 	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 2);
@@ -171,7 +171,12 @@ static void another_users_name(void)
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 		socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(a.sun_path + 1));
 		close(stay[1]);
-		bool ok = !setgid(65534) && !setuid(65534) && !bind(fd, (struct sockaddr *)&a, len) && !listen(fd, 100);
+		bool ok = !setgid(65534) && !setuid(65534) && !bind(fd, (struct sockaddr *)&a, len) && !listen(fd, full ? 0 : 100);
+		int filled = full ? 0 : -1;
+		while (filled >= 0) {
+			filled = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+			filled = connect(filled, (struct sockaddr *)&a, len) ? -1 : filled;
+		}
 		ok = ok && write(there[1], "", 1) == 1 && !read(stay[0], &byte, 1);
 		_exit(!ok);
 	}
@@ -704,7 +709,8 @@ int main(void)
 	stopped();
 	ports();
 	ports_at_once();
-	another_users_name();
+	another_users_name(false);
+	another_users_name(true);
 	destinations();
 	descriptors();
 	listener_number_reused();

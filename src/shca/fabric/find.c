@@ -12,8 +12,8 @@
  * Any process of the network namespace may bind any abstract name. So no particular name is needed (if a name is taken, another
  * random number makes another one), and a name is only a hint. A member is recognized by the file behind its name: a sealed
  * memory file of our own user with our magic. Behind a joiner's name there must be a socket of our own user, which SO_PEERCRED
- * of a listening socket shows, or /proc/<pid>/fd/<fd>, which is the inode that /proc/net/unix has for the name. All other names
- * are passed over.
+ * of a listening socket shows, or /proc/<pid>/fd/<fd>, which is the inode that /proc/net/unix has for the name (find_is_forged).
+ * All other names are passed over.
  *
  * The lock is Lamport's bakery. A joiner binds a name with ticket 0 ("choosing"), reads the clock, binds a name with that
  * ticket, and closes the first one. Then the joiner waits until all processes that it saw choosing have chosen, and then until
@@ -244,8 +244,35 @@ static bool holds(const struct candidate *c)
 	return n > 0 && (target[n] = 0, !strcmp(target, socket));
 }
 
-/* Waits until a joiner is gone. Returns 1: waited for; 0: was gone, or is not ours; -ETIMEDOUT. */
-static int wait_gone(const struct candidate *c, int64_t until)
+/* Returns whether a process has bound the name. */
+static bool find_is_bound(const char *name)
+{
+	struct sockaddr_un a;
+	socklen_t len = abstract(&a, name);
+	int fd = open_socket();
+	bool is = fd < 0 || (bind(fd, (struct sockaddr *)&a, len) && errno == EADDRINUSE);
+
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
+/*
+ * Returns whether a line of /proc/net/unix may be false. The kernel prints a line break in a name as it is, so another user can
+ * write a line with the inode of a socket of this user.
+ *  - No process has bound the name of a false line,
+ *  - or the name has a true line, too.
+ */
+static bool find_is_forged(const struct candidate *c, const struct candidate *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].inode != c->inode && !strcmp(list[i].path, c->path))
+			return true;
+	return !find_is_bound(c->path);
+}
+
+/* Waits until a joiner of the list is gone. Returns 1: waited for; 0: was gone, or is not ours; -ETIMEDOUT. */
+static int wait_gone(const struct candidate *c, const struct candidate *list, size_t n, int64_t until)
 {
 	for (;;) {
 		struct ucred cred = { 0 };
@@ -257,7 +284,7 @@ static int wait_gone(const struct candidate *c, int64_t until)
 			return !ours ? 0 : closed ? 1 : -ETIMEDOUT;
 		}
 		/* ours: bound and not listening yet; or other joiners have filled the backlog */
-		if (!holds(c))
+		if (!holds(c) || find_is_forged(c, list, n))
 			return 0;
 		if (left <= 0)
 			return -ETIMEDOUT;
@@ -295,7 +322,7 @@ static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t un
 	int r = find_scan(JOINERS, &list, &n);
 	while (!r && (c = next_to_wait_for(list, n, hash, ticket, fd))) {
 		*last = c->pid;
-		r = wait_gone(c, until);
+		r = wait_gone(c, list, n, until);
 		c->uid = (unsigned)-1;		/* has been waited for, or is passed over */
 		if (r != 1)
 			continue;

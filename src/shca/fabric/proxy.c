@@ -164,8 +164,8 @@ int shca_proxy_start(struct shca_member *m)
 			pthread_mutex_destroy(&r->own);
 	}
 	if (err) {
-		shca_error("cannot start the proxy thread: %s (limit on processes: ulimit -u). Peers would not reach this process's private memory, since "
-			   "the kernel forbids process_vm_readv or process_vm_writev",
+		shca_error("cannot start the proxy thread: %s (limit on processes: ulimit -u). Peers would not reach this "
+			   "process's private memory, since the kernel forbids process_vm_readv or process_vm_writev",
 			   strerror(-err));
 		shca_mem_free(m, off, sizeof(struct shca_mailbox));
 		free(s);
