@@ -158,7 +158,7 @@ static int always_make(void)
 	int pair[2];
 
 	if (!fork_handlers) {
-		/* the device's first: this library calls it with these locks held, so fork() must take them before the device's */
+		/* the device's first: RDMA CM calls it with these locks held, so fork() must take them before the device's */
 		int err = shca_device_fork_handlers();
 		if (!err)
 			err = pthread_atfork(channel_fork_prepare, channel_fork_done, channel_fork_done);

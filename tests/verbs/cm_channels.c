@@ -171,7 +171,8 @@ static void another_users_name(bool full)
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 		socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(a.sun_path + 1));
 		close(stay[1]);
-		bool ok = !setgid(65534) && !setuid(65534) && !bind(fd, (struct sockaddr *)&a, len) && !listen(fd, full ? 0 : 100);
+		bool ok = !setgid(65534) && !setuid(65534) && !bind(fd, (struct sockaddr *)&a, len);
+		ok = ok && !listen(fd, full ? 0 : 100);
 		int filled = full ? 0 : -1;
 		while (filled >= 0) {
 			filled = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);

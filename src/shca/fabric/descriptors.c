@@ -58,8 +58,8 @@ bool shca_timer_ours(int epoll, int timer, struct epoll_event *e)
 {
 	struct itimerspec is;
 
-	/* Timers have no inode of their own. The first call fails for a socket that has the number and is watched, too; the second
-	 * one for a timer of the program. */
+	/* Timers have no inode of their own. The first call fails for a socket that has the number and is watched, too; the
+	 * second one for a timer of the program. */
 	return timer >= 0 && !timerfd_gettime(timer, &is) && !epoll_ctl(epoll, EPOLL_CTL_MOD, timer, e);
 }
 

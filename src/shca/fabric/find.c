@@ -223,7 +223,8 @@ static int bind_ticket(const char *hash, uint64_t ticket)
 	}
 	if (!err)
 		return fd;
-	shca_error("cannot bind an abstract socket: %s%s. Joining a fabric needs UNIX sockets", strerror(-err), shca_limit_of(-err));
+	shca_error("cannot bind an abstract socket: %s%s. Joining a fabric needs UNIX sockets", strerror(-err),
+		   shca_limit_of(-err));
 	if (fd >= 0)
 		close(fd);
 	return err;

@@ -151,8 +151,8 @@ struct shca_port_now {
 	uint64_t gid_prefix;
 };
 struct shca_port_now shca_port_now(uint32_t port);
-/* Registers the handlers of fork() that take the device's locks. Must: before the handlers of a lock under which a function of the
- * device is called, because fork() calls the handlers that take locks in the reverse order. Returns 0 or an errno. */
+/* Registers the handlers of fork() that take the device's locks. Must: before the handlers of a lock under which a function of
+ * the device is called, because fork() calls the handlers that take locks in the reverse order. Returns 0 or an errno. */
 int shca_device_fork_handlers(void);
 /* Calls f for the member that this process is. Returns false, without a call, if it has not opened the device. f must not open or
  * close the device. */

@@ -325,7 +325,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	memcpy(id.name, c->m->hdr->name, sizeof(id.name));
 	if (memory_file_limit() < sizeof(id)) {
 		/* the kernel would send SIGXFSZ */
-		err = EFBIG;
+		err = EFBIG;	/* said: below */
 		goto fail;
 	}
 	if (c->cmd.n < 0 || pwrite(c->cmd.n, &id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
