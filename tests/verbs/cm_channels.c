@@ -101,7 +101,7 @@ static void *binder(void *arg)
 
 	while (!atomic_load(&binders_go))
 		sched_yield();
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 3000; i++) {
 		struct rdma_cm_id *id = bound(ch, RDMA_PS_TCP, arg, binders_port, strchr(arg, ':'), false);
 		CHECK(id, "bind %d of %s, which no other id has", i, (char *)arg);
 		cm_destroy(id);
@@ -347,8 +347,15 @@ static bool readable_soon(const struct rdma_event_channel *ch)
 static void listener_number_reused(void)
 {
 	struct rdma_event_channel *ch = cm_channel(), *s = cm_channel();
-	struct rdma_cm_id *other = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 1);
+	struct rdma_cm_id *other = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 2);
+	/* the channel has its timer from here on */
+	struct rdma_cm_id *first = cm_resolved(ch, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(other)));
+	cm_connect(first);
+	cm_destroy(cm_request(s));
+	cm_eat(ch, RDMA_CM_EVENT_REJECTED, 28);
+	cm_destroy(first);
 	struct rdma_cm_id *id = cm_resolved(ch, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(other)));
+	struct stat st;
 	char before[NUMBERS];
 
 	open_numbers(before);
@@ -357,7 +364,7 @@ static void listener_number_reused(void)
 	cm_qp(id, IBV_QPT_RC);
 	CHECK(!syscall(SYS_close, number), "close");
 	cm_connect(id);
-	CHECK(fcntl(number, F_GETFD) >= 0, "no connection has the number %d", number);
+	CHECK(!fstat(number, &st) && S_ISSOCK(st.st_mode), "no connection has the number %d", number);
 	cm_destroy(l);
 	struct rdma_cm_id *to = cm_request(s);
 	cm_qp(to, IBV_QPT_RC);
