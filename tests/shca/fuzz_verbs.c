@@ -7,8 +7,9 @@
  *
  *     tests/shca/fuzz.sh [SECONDS]        builds and runs the fuzzer
  *
- * SHCA_FUZZ_CALLS is the most calls of one input (64). More calls per process, with a corpus of its own, is how to make 10^8 calls in
- * an hour: the beginning and the end of the process take most of the time of a short input. The fuzzer prints the calls it made.
+ * SHCA_FUZZ_CALLS is the most calls of one input (64). The beginning and the end of the process take most of the time of a short
+ * input: 4096, with a corpus of its own that begins with long random files, is how to make 10^8 calls in an hour. The fuzzer
+ * prints the number of calls.
  *
  * Pointers that a call follows are valid, since the caller's address space is the caller's business; the input chooses all else:
  * sizes, numbers, states, masks, flags, keys, and the addresses of registered memory and segments.
