@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int me = -1, np = -1;	/* rank and size in mpi://WORLD, from the first session on */
