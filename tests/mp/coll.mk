@@ -120,13 +120,17 @@ check_PROGRAMS += tests/mp/coll_message_stale
 tests_mp_coll_message_stale_SOURCES = tests/mp/coll_message_stale.c
 tests_mp_coll_message_stale_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_message_stale_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/coll_memory_in_use
+tests_mp_coll_memory_in_use_SOURCES = tests/mp/coll_memory_in_use.c tests/mp/mpi_test.h tests/mp/survivors.h
+tests_mp_coll_memory_in_use_LDADD = libheddle.la
+tests_mp_coll_memory_in_use_LDFLAGS = $(NOWRAP)
 # Each by its theme; the longest first.
 coll_scripts = tests/mp/coll_correct.sh tests/mp/coll_queue_cache.sh tests/mp/coll_random.sh tests/mp/coll_vector.sh \
 	tests/mp/coll_reduce_order.sh tests/mp/coll_port_down.sh tests/mp/coll_single_copy.sh tests/mp/coll_sc_staging.sh \
 	tests/mp/coll_pipelined.sh tests/mp/coll_ranks_stopped.sh tests/mp/coll_bringup.sh tests/mp/coll_memory.sh \
 	tests/mp/coll_persistent_starts.sh tests/mp/coll_depth.sh tests/mp/coll_comms_overlap.sh \
-	tests/mp/coll_barrier_leader.sh tests/mp/coll_report.sh tests/mp/coll_root_sleeps.sh tests/mp/coll_cells_wide.sh \
-	tests/mp/coll_check.sh tests/mp/coll_plans.sh tests/mp/coll_death.sh tests/mp/coll_death_random.sh
+	tests/mp/coll_barrier_leader.sh tests/mp/coll_memory_in_use.sh tests/mp/coll_report.sh \
+	tests/mp/coll_root_sleeps.sh tests/mp/coll_cells_wide.sh tests/mp/coll_check.sh tests/mp/coll_plans.sh tests/mp/coll_death.sh tests/mp/coll_death_random.sh
 TESTS += $(coll_scripts)
 EXTRA_DIST += $(coll_scripts) tests/mp/coll_lib.sh tests/mp/death_lib.sh
 # Buffers at the edges of what is mapped, types with holes.

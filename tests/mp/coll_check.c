@@ -165,6 +165,21 @@ static void of_one(int n)
 	CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
 }
 
+/* A Gather of blocks that are written into the root's buffer, where ranks have a CPU each, or of this length anywhere. The writer
+ * finds the length to differ, and the root has the error. */
+static void gather_written(void)
+{
+	enum { N = 192 << 10 };
+	int root = (odd + 1) % np, *a = calloc(N, sizeof(*a)), *b = calloc((size_t)N * (size_t)np, sizeof(*b)), rc;
+
+	CHECK(a && b);
+	rc = MPI_Gather(a, me == odd ? N - 1 : N, MPI_INT, b, N, MPI_INT, root, comm);
+	CHECK_EQ(is_length(rc), me == root);
+	CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
+	free(a);
+	free(b);
+}
+
 /* Cells carry their length. Several times: the first runs of a collective, and the immediate ones. */
 static void lengths(void)
 {
@@ -183,6 +198,7 @@ static void lengths(void)
 		CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
 		of_one(is ? 1 : 2);
 	}
+	gather_written();
 }
 
 /* Data of the odd rank, also through other ranks, are shorter (2 elements for 3) or longer (4). */

@@ -1,7 +1,9 @@
 # Collectives: task graphs in a simulator; the experimental verbs over a mock of the device.
 if HAVE_CRITERION
-check_PROGRAMS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_ops tests/unit/coll_queues_state tests/unit/coll_verbs_exp
-TESTS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_ops tests/unit/coll_queues_state tests/unit/coll_verbs_exp
+check_PROGRAMS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_ops tests/unit/coll_queues_state tests/unit/coll_verbs_exp \
+	tests/unit/coll_scratch
+TESTS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_ops tests/unit/coll_queues_state tests/unit/coll_verbs_exp \
+	tests/unit/coll_scratch
 coll_graph_sources = tests/unit/coll_sim.c tests/unit/coll_sim.h src/collectives/algorithms/allgather_alltoall.c \
 	src/collectives/algorithms/hierarchical.c src/p2p/comm/hosts.c src/collectives/algorithms/on_mailbox.c \
 	src/collectives/algorithms/on_tasks.c src/collectives/algorithms/reduce.c src/collectives/algorithms/rooted.c \
@@ -20,6 +22,9 @@ tests_unit_coll_ops_LDADD = $(tests_unit_coll_graph_LDADD)
 tests_unit_coll_queues_state_SOURCES = tests/unit/coll_queues_state.c src/collectives/queues/state.h
 tests_unit_coll_queues_state_CFLAGS = $(tests_unit_coll_graph_CFLAGS)
 tests_unit_coll_queues_state_LDADD = $(CRITERION_LIBS)
+tests_unit_coll_scratch_SOURCES = tests/unit/coll_scratch.c src/collectives/scratch.c
+tests_unit_coll_scratch_CFLAGS = $(tests_unit_coll_graph_CFLAGS)
+tests_unit_coll_scratch_LDADD = $(CRITERION_LIBS)
 tests_unit_coll_verbs_exp_SOURCES = tests/unit/coll_verbs_exp.c $(verbs_exp_sources)
 tests_unit_coll_verbs_exp_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_coll_verbs_exp_LDADD = $(CRITERION_LIBS) $(VERBS_LIBS)

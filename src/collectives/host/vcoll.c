@@ -126,7 +126,8 @@ static bool copy_blocks(struct host_block **to, uint32_t *n, const struct hdl_vc
 
 static void place_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r)
 {
-	/* An exchange in place sends each block from memory into which another block is received. */
+	/* An exchange in place sends each block from memory into which the peer's block is received. Without the copy that
+	 * receive would wait for the end of the send, and the peer, which does the same, would never receive. */
 	bool copies = a->coll == HDL_V_EXCHANGE && a->in_place && r->nin > 1;
 
 	for (uint32_t i = 0; i < r->nin; i++)
