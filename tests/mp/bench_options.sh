@@ -160,7 +160,7 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 	try 0 "rma contention" $run 4 "$bin/hd_rma" -c --measure contention --operation fetch_and_op -i 40 && says "rma contention" '^# Validation: Pass'
 	try 0 "rma computing" $run 2 "$bin/hd_rma" --measure computing --compute 0.05 -m 8:8 -i 40 && rows "rma computing" 4 8
 	try 2 "rma, fences of windows" $run 2 "$bin/hd_rma" --measure bw --sync fence && says "rma, fences of windows" '--sync fence is for'
-	try 2 "rma, three ranks" $run 3 "$bin/hd_rma" && says "rma, three ranks" '2 ranks are wanted, these are 3'
+	try 2 "rma, three ranks" $run 3 "$bin/hd_rma" --sync lock && says "rma, three ranks" "2 ranks are wanted, these are 3"
 	for access in contiguous strided collective shared; do
 		try 0 "io $access" $run 2 "$bin/hd_io" -c --access "$access" --total 64K -m 64:4K -i 1 -x 0 --file "$dir/hd_io" &&
 			says "io $access" '^# Validation: Pass'
