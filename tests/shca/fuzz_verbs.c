@@ -251,16 +251,23 @@ static void change_qp(void)
 		shca_modify_qp(q, &at, (int)(u32() & 0x1fffff));
 }
 
-/* Connects q with open_qp, with the consent of the owner: both queues are in the domain of a_mr. */
+/* Connects q with open_qp, with the consent of the owner: both queues are in the domain of a_mr. Regions of the input may reach
+ * beyond v_arena, so the input may have overwritten q or the CQs of q: then a step fails. */
 static void become_peers(struct ibv_qp *q)
 {
+	const int all = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-	struct rig_path path = {.timeout = 1, .retry_cnt = 1, .min_rnr_timer = 1};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = all};
+	struct rig_path path = {.timeout = 1, .retry_cnt = 1, .min_rnr_timer = 1, .dest_qpn = open_qp->qp_num};
 
-	if (shca_modify_qp(q, &reset, IBV_QP_STATE))
+	if (shca_modify_qp(q, &reset, IBV_QP_STATE) ||
+	    shca_modify_qp(q, &init, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS) ||
+	    rig_try_connect(q, &path))
 		return;
-	shca_modify_qp(open_qp, &reset, IBV_QP_STATE);
-	rig_connect(q, open_qp, &path);
+	CHECK(!shca_modify_qp(open_qp, &reset, IBV_QP_STATE));
+	rig_init(open_qp);
+	path.dest_qpn = q->qp_num;
+	CHECK(!rig_try_connect(open_qp, &path));
 }
 
 /* Connects a queue as programs do; else few inputs would come to a connected queue. */
