@@ -57,7 +57,8 @@ static void conn_take(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_q
 	conn_add(todo, HDL_CONN_UP);
 }
 
-_Static_assert((HDL_QUEUE_CONNECTED & ~HDL_QUEUE_ADDRESSED) == HDL_QUEUE_BIT(HDL_QUEUE_RC), "accept() compares no kinds");
+enum { PROPOSED = HDL_QUEUE_CONNECTED & ~HDL_QUEUE_ADDRESSED };	/* kinds that need an agreement of the peer */
+_Static_assert(!(PROPOSED & (PROPOSED - 1)), "accept() compares no kinds");
 
 static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct hdl_conn_event *e)
 {
