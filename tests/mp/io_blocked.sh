@@ -51,13 +51,15 @@ fi
 
 # A rank is stopped anywhere in a collective: the others wait, the report names the rank, and all goes on behind SIGCONT.
 stops() {	# stops CASE TIMES PATTERN AFTER
+	rm -f "$file.end"
 	starts 3 "$1" "$2"
-	sleep "$4"
+	sleep "$4"	# to another point of the loop, which goes on until FILE.end is there
 	victim=$(pgrep -P $bg -f "^$prog $1" | sed -n 2p)
 	kill -STOP "$victim"
 	wait_for asked "is stopped (by a signal"
 	says "$err" "$3"
 	kill -CONT "$victim"
+	: >"$file.end"
 	wait $bg || fail "$1: exit code $?"
 }
 for after in 0.07 ${IO:+0.03 0.11 0.2}; do
