@@ -121,7 +121,7 @@ tests_mp_coll_message_stale_SOURCES = tests/mp/coll_message_stale.c
 tests_mp_coll_message_stale_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_message_stale_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_memory_in_use
-tests_mp_coll_memory_in_use_SOURCES = tests/mp/coll_memory_in_use.c tests/mp/mpi_test.h tests/mp/survivors.h
+tests_mp_coll_memory_in_use_SOURCES = tests/mp/coll_memory_in_use.c tests/mp/mpi_test.h tests/mp/stopped.h tests/mp/survivors.h
 tests_mp_coll_memory_in_use_LDADD = libheddle.la
 tests_mp_coll_memory_in_use_LDFLAGS = $(NOWRAP)
 # Each by its theme; the longest first.

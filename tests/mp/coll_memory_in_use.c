@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "stopped.h"
 #include "survivors.h"
 
 #include "mpi_test.h"
@@ -207,26 +208,11 @@ static void add_slowly(void *in, void *inout, int *len, MPI_Datatype *type)
 		survivors_count(&counters[__atomic_load_n(&counters[ONCE], __ATOMIC_SEQ_CST) ? TWICE : ONCE]);
 }
 
-static bool is_asleep(pid_t pid)
-{
-	char path[64], state = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-		state = 0;
-	fclose(f);
-	return state == 'S';
-}
-
 /* Returns when rank 0 waits in MPI_Scan, its data sent, and is paused; or after two seconds. */
 static void await_rank_0(void)
 {
 	CHECK(survivors_await(&counters[CALLS], 1, 60, true));
-	for (int i = 0, flag; i < 2000 && (i < 20 || !is_asleep(counters[PID])); i++) {
+	for (int i = 0, flag; i < 2000 && (i < 20 || process_state(counters[PID]) != 'S'); i++) {
 		MPI_Iprobe(0, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 		usleep(1000);
 	}

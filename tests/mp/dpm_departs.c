@@ -8,38 +8,12 @@
  */
 #include "dpm_test.h"
 
-#include <dirent.h>
 #include <time.h>
 
 enum { CHILDREN = 2 };
 
 static int nbytes;
 static char *data, *all_data;
-
-static int of_launcher(void)
-{
-	char path[300], line[4096];
-	int n = 0;
-	struct dirent *e;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)getppid());
-	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/%d/task/%.200s/children", (int)getppid(), e->d_name);
-		f = fopen(path, "r");
-		if (f && fgets(line, sizeof(line), f))
-			for (char *p = strtok(line, " \n"); p; p = strtok(NULL, " \n"))
-				n++;
-		if (f)
-			fclose(f);
-	}
-	if (d)
-		closedir(d);
-	return n;
-}
 
 /* Calls nothing of MPI until the children have ended, and then for as long as a waiting parent takes to look at the processes of
  * its peers several times. Children that wait for this parent (for the acknowledgement of a datagram, or for their data to be

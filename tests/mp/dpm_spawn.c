@@ -291,30 +291,6 @@ static void case_path(void)
 	MPI_Info_free(&info);
 }
 
-/* Returns the number of processes whose parent is the launcher. */
-static int of_launcher(void)
-{
-	char path[300];
-	struct dirent *e;
-	int n = 0, pid;
-	FILE *f;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)getppid());
-	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/children", (int)getppid(), e->d_name);
-		f = fopen(path, "r");
-		while (f && fscanf(f, "%d", &pid) == 1)
-			n++;
-		if (f)
-			fclose(f);
-	}
-	if (d)
-		closedir(d);
-	return n;
-}
-
 /* Waits until earlier children have ended: beside the parents there is the guard. */
 static void alone(void)
 {

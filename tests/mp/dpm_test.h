@@ -3,6 +3,7 @@
 #ifndef DPM_TEST_H
 #define DPM_TEST_H
 
+#include <dirent.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,30 @@ static inline void together(MPI_Comm *inter, int high)
 	collectives(all);
 	MPI_Comm_disconnect(&all);
 	MPI_Comm_disconnect(inter);
+}
+
+/* Returns the number of processes whose parent is the launcher. */
+static inline int of_launcher(void)
+{
+	char path[300];
+	struct dirent *e;
+	int n = 0, pid;
+	FILE *f;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)getppid());
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/children", (int)getppid(), e->d_name);
+		f = fopen(path, "r");
+		while (f && fscanf(f, "%d", &pid) == 1)
+			n++;
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+	return n;
 }
 
 #endif

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Whether the first thread of a process is stopped by a signal (proc_pid_stat(5), the field behind the name in brackets). */
-static inline bool is_stopped(pid_t pid)
+/* Returns the state of the first thread of a process (proc_pid_stat(5), the field behind the name in brackets); 0: there is no
+ * such process. */
+static inline char process_state(pid_t pid)
 {
 	char path[64], state = 0;
 	FILE *f;
@@ -15,11 +16,16 @@ static inline bool is_stopped(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fopen(path, "re");
 	if (!f)
-		return false;
+		return 0;
 	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
 		state = 0;
 	fclose(f);
-	return state == 'T';
+	return state;
+}
+
+static inline bool is_stopped(pid_t pid)
+{
+	return process_state(pid) == 'T';
 }
 
 #endif
