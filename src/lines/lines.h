@@ -64,16 +64,16 @@ static inline __attribute__((always_inline)) void lines_copy(char *d, const char
 		for (; i + 64 <= n; i += 64)
 			lines_copy_one(d + i, s + i);
 	}
-	memcpy(d + i, s + i, n - i);
+	memmove(d + i, s + i, n - i);
 }
 
-/* Copies n bytes that lie in another core's cache to memory of this core. No overlap; in any order. */
+/* Copies n bytes that lie in another core's cache to memory of this core, in any order. Bytes that are in both are undefined. */
 static inline void lines_copy_in(void *dst, const void *src, size_t n)
 {
 	lines_copy(dst, src, n, LINES_MIN_IN, false);
 }
 
-/* Copies n bytes of this core to memory that lies in another core's cache. No overlap; in any order. */
+/* Copies n bytes of this core to memory that lies in another core's cache, as lines_copy_in. */
 static inline void lines_copy_out(void *dst, const void *src, size_t n)
 {
 	lines_copy(dst, src, n, LINES_MIN_OUT, true);

@@ -30,13 +30,13 @@ static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const 
 	return seg->lane == SHCA_LANE_VOUCHED && proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 }
 
-/* Copies where both sides may be loaded and stored. */
+/* Copies where both sides may be loaded and stored. Where they overlap (a WRITE to its own source), the content is undefined. */
 static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
 {
 	if (last)
 		shca_store_ordered(dst, src, n);
 	else
-		memcpy(dst, src, n);
+		memmove(dst, src, n);
 	return 0;
 }
 
