@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "finalize.h"
 #include "stopped.h"
 #include "survivors.h"
 
@@ -89,33 +90,6 @@ static MPI_Comm make(void)
 	}
 	MPI_Barrier(comm);
 	return comm;
-}
-
-/* MPI_Finalize must find no staged copy in use when all ranks have come: it would warn that it gives a collective up. Output of
- * this rank meanwhile appears when MPI_Finalize has returned. */
-static void finalize(void)
-{
-	FILE *said = tmpfile();
-	int err = dup(2);
-	bool gave_up = false;
-	char line[1024];
-
-	if (!said || err < 0 || dup2(fileno(said), 2) < 0)
-		fail("no file for the standard error output");
-	MPI_Finalize();
-	fflush(stderr);
-	dup2(err, 2);
-	close(err);
-	rewind(said);
-	while (fgets(line, sizeof(line), said)) {
-		fputs(line, stderr);
-		gave_up |= strstr(line, "given up") != NULL;
-	}
-	fclose(said);
-	if (gave_up) {
-		fprintf(stderr, "coll_sc_staging: rank %d: FAILED: a staged copy is still in use\n", me);
-		exit(1);
-	}
 }
 
 static void tell(int rank)
@@ -220,7 +194,7 @@ static void killed(void)
 	go_on();
 	if (me == 2)
 		MPI_Comm_free(&comm);
-	finalize();
+	finalize_quietly("coll_sc_staging", me);
 	printf("survivor %d: told\n", me);
 	fflush(stdout);
 }
@@ -322,7 +296,7 @@ static void stopped(void)
 	check(BCAST, 2, MOST, 2);
 	if (me == 1)
 		MPI_Comm_free(&comm);
-	finalize();
+	finalize_quietly("coll_sc_staging", me);
 	if (waker)
 		waitpid(waker, NULL, 0);
 }
@@ -358,6 +332,6 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "gone"))
 		MPI_Finalize();		/* may give up: the reader dies meanwhile */
 	else
-		finalize();
+		finalize_quietly("coll_sc_staging", me);
 	return 0;
 }

@@ -12,6 +12,7 @@
  */
 #include <stdbool.h>
 
+#include "finalize.h"
 #include "mpi_test.h"
 
 #include <sched.h>
@@ -448,6 +449,6 @@ int main(int argc, char **argv)
 	if (!me)
 		printf("coll_vector: passed, %d ranks, seed %llu\n", np, (unsigned long long)seed);
 	MPI_Comm_free(&sync_comm);
-	MPI_Finalize();
+	finalize_quietly("coll_vector", me);
 	return 0;
 }
