@@ -77,6 +77,14 @@ class Makefile:
         return self.known[name] or (self.known[default] if default else [])
 
 
+def make_test_headers(build):
+    """Generates the headers that only tests include: `make all` does not."""
+    with open(os.path.join(build, "Makefile")) as f:
+        names = [n for line in re.findall(r"^nodist_tests_\w+_SOURCES = (.*)$", f.read(), re.M) for n in line.split() if n.endswith(".h")]
+    if names:
+        subprocess.run(["make", "-s"] + names, cwd=build, check=True, stdout=subprocess.DEVNULL)
+
+
 class Tree:
     """where/tree has the sources, where/build the generated headers and what is linked."""
 
