@@ -41,7 +41,9 @@ struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uin
 		return NULL;
 	}
 	*id = (struct rcm_id){.uid = uid, .ps = ps, .qp_type = qp_type, .conn = {.n = -1}, .name = {.n = -1}};
-	id->local.qkey = ps == RDMA_PS_UDP ? RCM_UDP_QKEY : 0;
+	/* the queue's and its groups', as the kernel's cma_set_default_qkey */
+	if (qp_type == IBV_QPT_UD)
+		id->local.qkey = ps == RDMA_PS_IPOIB ? RCM_IPOIB_QKEY : RCM_UDP_QKEY;
 	int err = rcm_handle_new(id, RCM_ID, &id->handle);
 	if (!err) {
 		id_link(ch, id);

@@ -84,7 +84,8 @@ enum rcm_sidr { RCM_SIDR_SUCCESS = 0, RCM_SIDR_UNSUPPORTED = 1, RCM_SIDR_REJECT 
 enum { RCM_REQ_PRIVATE = 92, RCM_REP_PRIVATE = 196, RCM_REJ_PRIVATE = 148, RCM_SIDR_REQ_PRIVATE = 216, RCM_SIDR_REP_PRIVATE = 136,
        RCM_IP_HEADER = 36 };
 
-#define RCM_UDP_QKEY 0x01234567u	/* of every id of RDMA_PS_UDP: RDMA_UDP_QKEY */
+#define RCM_UDP_QKEY 0x01234567u	/* of UD ids of RDMA_PS_UDP and _IB: RDMA_UDP_QKEY */
+#define RCM_IPOIB_QKEY 0x0b1bu		/* of RDMA_PS_IPOIB: of IPoIB's broadcast group */
 #define RCM_LIFE 14u			/* packet life time of every path: 4.096 us << 14 */
 #define RCM_TIMEWAIT_NS (4096ull << RCM_LIFE)
 

@@ -11,10 +11,10 @@
 
 #include "rdmacm/internal.h"
 
-#define IPOIB_QKEY 0x0b1bu
 #define MULTICAST_QPN 0xffffffu
 
-/* The GID of an IP multicast address: IPoIB's, with RDMA CM's signature 0x4001 or 0x6001 in place of IPoIB's. */
+/* The GID of the group that an IP address names, also a unicast address (manual 8.2): IPoIB's, with RDMA CM's signature 0x4001 or
+ * 0x6001 in place of IPoIB's. */
 static void group_gid(const struct rcm_id *id, uint8_t gid[16], const struct sockaddr_storage *a, bool udp)
 {
 	uint16_t pkey = htons(shca_port_now(rcm_id_port(id)).pkey);
@@ -48,17 +48,6 @@ static void group_gid(const struct rcm_id *id, uint8_t gid[16], const struct soc
 	memcpy(gid + 4, &pkey, sizeof(pkey));
 }
 
-static bool is_group_address(const struct sockaddr_storage *a)
-{
-	if (rcm_is_any(a))
-		return true;
-	if (a->ss_family == AF_INET)
-		return IN_MULTICAST(ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr));
-	if (a->ss_family == AF_INET6)
-		return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)a)->sin6_addr);
-	return ((const struct rcm_sockaddr_ib *)a)->gid[0] == 0xff;
-}
-
 static struct rcm_event *group_event(struct rcm_id *id, struct rcm_group *g, enum rcm_event_type type, int status)
 {
 	struct rcm_event *ev = rcm_event_new(id, type, status);
@@ -80,8 +69,9 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 	if (!id)
 		return -errno;
 	memcpy(&a, addr, size < sizeof(a) ? size : sizeof(a));
-	if (!rcm_address_size(&a) || size < rcm_address_size(&a) || !is_group_address(&a) || flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return -shca_refuse(EINVAL, "rdma_join_multicast: no multicast address, or flags %u", flags);
+	if (!rcm_address_size(&a) || size < rcm_address_size(&a) || flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return -shca_refuse(EINVAL, "rdma_join_multicast: an address of family %d and %zu bytes, or flags %u", a.ss_family,
+				    size, flags);
 	if (!id->on_device || id->qp_type != IBV_QPT_UD)
 		return -shca_refuse(EINVAL, "rdma_join_multicast: the id is not bound to a device, or not RDMA_PS_UDP or _IPOIB");
 	struct rcm_group *g = calloc(1, sizeof(*g));
@@ -101,7 +91,7 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 	group_gid(id, g->gid, &a, id->ps == RDMA_PS_UDP);
 	struct rdma_ucm_ud_param *ud = &ev->resp.param.ud;
 	ud->qp_num = MULTICAST_QPN;
-	ud->qkey = id->ps == RDMA_PS_UDP ? RCM_UDP_QKEY : IPOIB_QKEY;
+	ud->qkey = id->local.qkey;
 	rcm_address_vector(id, &ud->ah_attr);
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.dlid = shca_group_lid(g->gid);

@@ -347,7 +347,6 @@ static void multicast(void)
 
 	CHECK(rdma_join_multicast(id, SA(group), NULL) == -1 && errno == EINVAL, "joined without a device");
 	CHECK(!rdma_bind_addr(id, SA(local)), "rdma_bind_addr");
-	CHECK(rdma_join_multicast(id, SA(local), NULL) == -1 && errno == EINVAL, "joined a unicast address");
 	CHECK(!rdma_join_multicast(id, SA(group), &mark), "rdma_join_multicast");
 	struct rdma_cm_event *ev = cm_expect(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	CHECK(ev->id == id && ev->param.ud.private_data == &mark && ev->param.ud.qp_num == 0xffffff &&
@@ -366,6 +365,32 @@ static void multicast(void)
 	CHECK(!rdma_leave_multicast(id, SA(group)), "rdma_leave_multicast");
 	CHECK(rdma_leave_multicast(id, SA(group)) == -1 && errno == EADDRNOTAVAIL, "left twice");
 	cm_destroy(id);
+}
+
+/* The Q_Key that a join tells is the one that the id's queue takes messages with. */
+static void group_qkeys(void)
+{
+	static const struct {
+		enum rdma_port_space ps;
+		uint32_t qkey;
+	} of[] = {{RDMA_PS_UDP, RDMA_UDP_QKEY}, {RDMA_PS_IPOIB, 0x0b1b}};
+	struct sockaddr_storage local = cm_addr("127.0.0.1", 0), group = cm_addr("239.1.2.5", 0);
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		struct rdma_cm_id *id = cm_id(c, of[i].ps);
+		struct ibv_qp_init_attr init;
+		struct ibv_qp_attr a;
+		CHECK(!rdma_bind_addr(id, SA(local)), "rdma_bind_addr");
+		cm_qp(id, IBV_QPT_UD);
+		CHECK(!rdma_join_multicast(id, SA(group), NULL), "rdma_join_multicast");
+		struct rdma_cm_event *ev = cm_expect(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+		CHECK(ev->param.ud.qkey == of[i].qkey, "port space %#x: the group's Q_Key is %#x", of[i].ps, ev->param.ud.qkey);
+		rdma_ack_cm_event(ev);
+		CHECK(!ibv_query_qp(id->qp, &a, IBV_QP_QKEY, &init) && a.qkey == of[i].qkey,
+		      "port space %#x: the queue's Q_Key is %#x", of[i].ps, a.qkey);
+		CHECK(!rdma_leave_multicast(id, SA(group)), "rdma_leave_multicast");
+		cm_destroy(id);
+	}
 }
 
 /* ---- acknowledgements ------------------------------------------------------------------------------------------- */
@@ -475,6 +500,7 @@ int main(void)
 	backlog();
 	datagrams();
 	multicast();
+	group_qkeys();
 	acknowledgements();
 	if (cm_can_inject())
 		device();

@@ -189,7 +189,7 @@ tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
 # RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
 cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports tests/verbs/cm_ib \
-	tests/verbs/fork_locks
+	tests/verbs/fork_locks tests/verbs/manual_mckey tests/verbs/manual_apm tests/verbs/manual_mc tests/verbs/manual_srq
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
@@ -215,6 +215,26 @@ tests_verbs_fork_locks_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_channels_LDADD = $(cm_ldadd)
 tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)
+
+# The manual's programs (chapters 7 and 8).
+check_PROGRAMS += tests/verbs/manual_rc
+TESTS += tests/verbs/manual_rc
+manual_sources = tests/verbs/manual.h tests/verbs/vt.h
+tests_verbs_manual_rc_SOURCES = tests/verbs/manual_rc.c $(manual_sources)
+tests_verbs_manual_rc_LDADD = $(verbs_ldadd)
+tests_verbs_manual_rc_LDFLAGS = $(NOWRAP)
+tests_verbs_manual_mckey_SOURCES = tests/verbs/manual_mckey.c tests/verbs/cm.h $(manual_sources)
+tests_verbs_manual_mckey_LDADD = $(cm_ldadd)
+tests_verbs_manual_mckey_LDFLAGS = $(NOWRAP)
+tests_verbs_manual_apm_SOURCES = tests/verbs/manual_apm.c tests/verbs/cm.h $(manual_sources)
+tests_verbs_manual_apm_LDADD = $(cm_ldadd)
+tests_verbs_manual_apm_LDFLAGS = $(NOWRAP)
+tests_verbs_manual_mc_SOURCES = tests/verbs/manual_mc.c tests/verbs/cm.h $(manual_sources)
+tests_verbs_manual_mc_LDADD = $(cm_ldadd)
+tests_verbs_manual_mc_LDFLAGS = $(NOWRAP)
+tests_verbs_manual_srq_SOURCES = tests/verbs/manual_srq.c tests/verbs/cm.h $(manual_sources)
+tests_verbs_manual_srq_LDADD = $(cm_ldadd)
+tests_verbs_manual_srq_LDFLAGS = $(NOWRAP)
 
 # The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files
