@@ -147,37 +147,60 @@ bool rcm_real_devices(void)
 	return any_entry(CLASS, is_device, NULL);
 }
 
-/* The network device of a local address belongs to a real RDMA device. */
-static bool is_real_devices(const struct sockaddr_storage *a)
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return v4(a)->sin_addr.s_addr == v4(b)->sin_addr.s_addr;
+	return !memcmp(&v6(a)->sin6_addr, &v6(b)->sin6_addr, 16) &&
+	       (!IN6_IS_ADDR_LINKLOCAL(&v6(a)->sin6_addr) || v6(a)->sin6_scope_id == v6(b)->sin6_scope_id);
+}
+
+/* Whether an interface has the address, and, with real_only, is a real RDMA device's. */
+static bool has_interface(const struct sockaddr_storage *a, bool real_only)
 {
 	struct ifaddrs *list, *i;
 	bool found = false;
 
 	if (getifaddrs(&list))
 		return false;
-	for (i = list; i && !found; i = i->ifa_next) {
-		const struct sockaddr_storage *has = (const struct sockaddr_storage *)(const void *)i->ifa_addr;
-		if (has && has->ss_family == a->ss_family &&
-		    (a->ss_family == AF_INET ? v4(has)->sin_addr.s_addr == v4(a)->sin_addr.s_addr :
-					       a->ss_family == AF_INET6 && !memcmp(&v6(has)->sin6_addr, &v6(a)->sin6_addr, 16)))
-			found = any_entry(CLASS, device_has, i->ifa_name);
-	}
+	for (i = list; i && !found; i = i->ifa_next)
+		if (i->ifa_addr && same_address(a, (const struct sockaddr_storage *)(const void *)i->ifa_addr))
+			found = !real_only || any_entry(CLASS, device_has, i->ifa_name);
 	freeifaddrs(list);
 	return found;
 }
 
-/* Whether the address is one of this host's. */
+/* The network device of a local address belongs to a real RDMA device. */
+static bool is_real_devices(const struct sockaddr_storage *a)
+{
+	return has_interface(a, true);
+}
+
+/* Whether the address is one of this host's: an interface has it, or a local route of a prefix leads to it, so that packets to
+ * it come from it. bind(2) does not tell: broadcast and multicast addresses can be bound, and every address where the sysctl
+ * ip_nonlocal_bind is set, so that other hosts would be taken for this one. */
 static bool is_local(const struct sockaddr_storage *a)
 {
-	struct sockaddr_storage local = *a;
+	struct sockaddr_storage to = *a, from = {.ss_family = AF_UNSPEC};
+	socklen_t n = sizeof(from);
 
-	/* the kernel binds a UDP socket to this host's addresses only */
-	rcm_set_port(&local, 0);
+	if (has_interface(a, false))
+		return true;
+	rcm_set_port(&to, 9);		/* no packet is sent */
 	int fd = socket(a->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool is = fd >= 0 && !bind(fd, (struct sockaddr *)&local, (socklen_t)rcm_address_size(a));
+	bool is = fd >= 0 && !connect(fd, (struct sockaddr *)&to, (socklen_t)rcm_address_size(a)) &&
+		  !getsockname(fd, (struct sockaddr *)&from, &n) && same_address(&from, a);
 	if (fd >= 0)
 		close(fd);
 	return is;
+}
+
+bool rcm_is_multicast(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET ? IN_MULTICAST(ntohl(v4(a)->sin_addr.s_addr)) :
+	       a->ss_family == AF_INET6 ? IN6_IS_ADDR_MULTICAST(&v6(a)->sin6_addr) : ib(a)->gid[0] == 0xff;
 }
 
 enum rcm_owner rcm_owner(const struct sockaddr_storage *a)

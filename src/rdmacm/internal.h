@@ -220,6 +220,7 @@ size_t rcm_address_size(const struct sockaddr_storage *a);
 const uint8_t *rcm_address_bytes(const struct sockaddr_storage *a);
 bool rcm_is_any(const struct sockaddr_storage *a);
 bool rcm_is_loopback(const struct sockaddr_storage *a);
+bool rcm_is_multicast(const struct sockaddr_storage *a);
 /* The port for an id with this local address: the one whose GID it is; else the first that is up, or port 1. */
 uint32_t rcm_port_for(const struct sockaddr_storage *a);
 /* Which RDMA CM has an address: the software HCA's (loopback, and addresses of this host that no real device has), the kernel's

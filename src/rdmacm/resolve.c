@@ -125,8 +125,12 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 		return err;
 	if (id->state != RCM_IDLE && id->state != RCM_BOUND)
 		return -shca_refuse(EINVAL, "rdma_resolve_addr: the id has a destination, or listens");
+	sa_family_t family = id->state == RCM_BOUND ? id->src.ss_family : from.ss_family;
+	if (family != AF_UNSPEC && family != to.ss_family)
+		return -shca_refuse(EINVAL, "rdma_resolve_addr: the source has address family %d, the destination %d", family,
+				    to.ss_family);
 	enum rcm_owner source = id->state == RCM_BOUND ? RCM_OURS : !src_size || rcm_is_any(&from) ? RCM_OURS : rcm_owner(&from);
-	enum rcm_owner destination = rcm_is_any(&to) ? RCM_OURS : rcm_owner(&to);
+	enum rcm_owner destination = rcm_is_any(&to) || rcm_is_multicast(&to) ? RCM_OURS : rcm_owner(&to);
 	if (source == RCM_KERNELS || (destination == RCM_KERNELS && !id->on_device && (!src_size || rcm_is_any(&from))))
 		return rcm_kernel_adopt(id, "rdma_resolve_addr");
 	if (id->state == RCM_IDLE && src_size) {

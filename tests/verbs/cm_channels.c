@@ -236,6 +236,40 @@ static void destinations(void)
 	rdma_destroy_event_channel(s);
 }
 
+/* Addresses that no id can have: of a group, of every host; and a destination of another family than the source's. */
+static void refused_addresses(void)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	static const char *const nobodys[] = {"239.1.1.1", "255.255.255.255", "ff05::1", "192.0.2.1"};
+	static const struct {
+		const char *source, *destination;
+	} mixed[] = {{"127.0.0.1", "::1"}, {"::1", "127.0.0.1"}, {"0.0.0.0", "::1"}, {"::", "127.0.0.1"}};
+
+	for (size_t i = 0; i < sizeof(nobodys) / sizeof(*nobodys); i++)
+		CHECK(!bound(ch, RDMA_PS_TCP, nobodys[i], 0, false, false) && errno == ENODEV, "bound to %s", nobodys[i]);
+	for (size_t i = 0; i < sizeof(mixed) / sizeof(*mixed); i++) {
+		struct sockaddr_storage from = cm_addr(mixed[i].source, 0), to = cm_addr(mixed[i].destination, 1);
+		struct rdma_cm_id *id = cm_id(ch, RDMA_PS_TCP);
+		CHECK(rdma_resolve_addr(id, SA(from), SA(to), 1000) == -1 && errno == EINVAL, "from %s to %s", mixed[i].source,
+		      mixed[i].destination);
+		cm_destroy(id);
+		id = bound(ch, RDMA_PS_TCP, mixed[i].source, 0, false, false);
+		CHECK(id && rdma_resolve_addr(id, NULL, SA(to), 1000) == -1 && errno == EINVAL, "bound to %s, to %s",
+		      mixed[i].source, mixed[i].destination);
+		/* the id still has its source, and reaches a destination of that family */
+		CHECK(!rdma_resolve_addr(id, NULL, SA(from), 1000), "rdma_resolve_addr %s", mixed[i].source);
+		cm_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		cm_destroy(id);
+	}
+	/* a broadcast address is no host's, as a destination either */
+	struct rdma_cm_id *id = cm_id(ch, RDMA_PS_TCP);
+	struct sockaddr_storage to = cm_addr("255.255.255.255", 1);
+	CHECK(!rdma_resolve_addr(id, NULL, SA(to), 1000), "rdma_resolve_addr");
+	cm_eat(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+	cm_destroy(id);
+	rdma_destroy_event_channel(ch);
+}
+
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */
 
 static void descriptors(void)
@@ -720,6 +754,7 @@ int main(void)
 	another_users_name(false);
 	another_users_name(true);
 	destinations();
+	refused_addresses();
 	descriptors();
 	listener_number_reused();
 	timer_number_reused();
