@@ -270,6 +270,33 @@ static void refused_addresses(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* In a network namespace of its own: the addresses of a local route of a prefix are this host's; another host's is not, though
+ * every address can be bound. Must run before this process opens the device. */
+static void local_addresses(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		if (unshare(CLONE_NEWNET) || system("exec 2>/dev/null; ip link set lo up && ip route add local 10.9.9.0/24 dev lo && "
+						    "echo 1 >/proc/sys/net/ipv4/ip_nonlocal_bind"))
+			_exit(77);
+		struct rdma_event_channel *ch = cm_channel();
+		struct rdma_cm_id *id = bound(ch, RDMA_PS_TCP, "10.9.9.7", 0, false, false);
+		CHECK(id, "an address of a local route");
+		cm_destroy(id);
+		CHECK(!bound(ch, RDMA_PS_TCP, "10.9.8.7", 0, false, false) && errno == ENODEV, "bound to another host's address");
+		rdma_destroy_event_channel(ch);
+		exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid, "waitpid");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		printf("# needs root, ip and network namespaces: local_addresses\n");
+	else
+		CHECK(!status, "status %#x", status);
+}
+
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */
 
 static void descriptors(void)
@@ -747,7 +774,8 @@ static void stopped(void)
 int main(void)
 {
 	cm_start();
-	all_closed();	/* first: a forked child has no device of its parent's */
+	local_addresses();	/* first: a forked child has no device of its parent's */
+	all_closed();
 	stopped();
 	ports();
 	ports_at_once();

@@ -170,6 +170,21 @@ static void datagrams(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* A UD id of RDMA_PS_IB has the Q_Key of RDMA_PS_UDP, as the kernel gives it. */
+static void ib_port_space(void)
+{
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_IB, .ai_qp_type = IBV_QPT_UD}, *res;
+	struct ibv_qp_init_attr init = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_UD};
+	struct ibv_qp_attr a;
+	struct rdma_cm_id *id;
+
+	CHECK(!rdma_getaddrinfo("127.0.0.1", "1", &hints, &res), "rdma_getaddrinfo");
+	CHECK(!rdma_create_ep(&id, res, NULL, &init), "rdma_create_ep");
+	CHECK(!ibv_query_qp(id->qp, &a, IBV_QP_QKEY, &init) && a.qkey == RDMA_UDP_QKEY, "Q_Key %#x", a.qkey);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(res);
+}
+
 /* rdma_getaddrinfo of a GID's text. */
 static void getaddrinfo_ib(void)
 {
@@ -219,6 +234,7 @@ int main(void)
 	ports();
 	strangers();
 	datagrams();
+	ib_port_space();
 	getaddrinfo_ib();
 	vt_close(&t);
 	return 0;
