@@ -267,6 +267,12 @@ static void refuses_objects(struct vt *t, struct ibv_cq *cq)
 	CHECK(ibv_memcpy_to_dm(dm, 60, eight, 8) && ibv_memcpy_to_dm(dm, 2, eight, 4),
 	      "device memory beyond its end, parts of words");
 	CHECK(!ibv_reg_dm_mr(t->pd, dm, 32, 64, IBV_ACCESS_ZERO_BASED), "a region beyond device memory");
+	struct ibv_mr *one = ibv_reg_dm_mr(t->pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *two = ibv_reg_dm_mr(t->pd, dm, 32, 32, IBV_ACCESS_ZERO_BASED);
+	CHECK(one && two && ibv_free_dm(dm) == EBUSY, "device memory with regions");
+	CHECK(ibv_rereg_mr(one, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf, 64, 0) == IBV_REREG_MR_ERR_INPUT,
+	      "a region of device memory that becomes one of other memory");
+	CHECK(!ibv_dereg_mr(one) && ibv_free_dm(dm) == EBUSY && !ibv_dereg_mr(two), "device memory with a region");
 	CHECK(!ibv_free_dm(dm), "free_dm");
 	CHECK(shca_free(t->ctx, buf) == EINVAL, "memory of the program's own");
 	CHECK(ibv_resize_cq(cq, (1 << 22) + 1) == EINVAL, "a CQ beyond the device's limit");

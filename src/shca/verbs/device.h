@@ -161,6 +161,7 @@ struct shca_user_mr {
 					 * fabric */
 	struct mlx5dv_mkey dv;		/* ... of mlx5dv_create_mkey */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
+	_Atomic unsigned *dm_regions;	/* counts the regions of this region's device memory; NULL: other memory */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */
 };

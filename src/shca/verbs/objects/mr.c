@@ -157,6 +157,8 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 	atomic_fetch_sub(&mr->pd->refs, 1);
 	if (mr->own)
 		shca_buf_free(ibmr->context, mr->own);
+	if (mr->dm_regions)
+		atomic_fetch_sub(mr->dm_regions, 1);
 	free(mr);
 	return 0;
 }
@@ -171,7 +173,9 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
 	int err = 0;
 
-	if (!flags || mr->imported || mr->entries || SHCA_IS_NULL(mr->sh->where) || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	/* of device memory: as the kernel refuses it, because the program has no address for that memory */
+	if (!flags || mr->imported || mr->entries || mr->dm_regions || SHCA_IS_NULL(mr->sh->where) ||
+	    (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
 		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,
@@ -359,6 +363,7 @@ struct ldm {
 	struct ibv_dm dm;
 	char *p;
 	size_t length;
+	_Atomic unsigned regions;	/* that are registered: shca_user_mr.dm_regions */
 };
 
 /* Whole words, as devices that are reached by register access demand. */
@@ -426,6 +431,9 @@ struct ibv_dm *shca_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 int shca_free_dm(struct ibv_dm *ibdm)
 {
 	struct ldm *dm = (struct ldm *)ibdm;
+	unsigned regions = atomic_load(&dm->regions);
+	if (regions)
+		return shca_refuse(EBUSY, "free_dm: %u memory regions are registered in it", regions);
 	int err = shca_buf_free(ibdm->context, dm->p);
 	if (!err)
 		free(dm);
@@ -442,7 +450,10 @@ struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t o
 		return NULL;
 	}
 	struct ibv_mr *mr = shca_reg_mr(pd, dm->p + offset, length, 0, access);
-	if (mr)
-		mr->addr = NULL;	/* the program has no address for it */
+	if (!mr)
+		return NULL;
+	mr->addr = NULL;	/* the program has no address for it */
+	((struct shca_user_mr *)mr)->dm_regions = &dm->regions;
+	atomic_fetch_add(&dm->regions, 1);
 	return mr;
 }
