@@ -110,6 +110,9 @@ static void one_process(struct vt *t)
 	CHECK(!ibv_query_gid(t->ctx, 1, 0, &unicast), "ibv_query_gid");
 	CHECK(ibv_attach_mcast(a->qp, &unicast, 1) == EINVAL, "attached to a unicast GID");
 	CHECK(ibv_detach_mcast(a->qp, &g, 0xc001) == EINVAL, "detached before the attach");
+	static const uint16_t lids[] = {0, 1, 0xbfff, 0xffff};
+	for (int i = 0; i < 4; i++)
+		CHECK(ibv_attach_mcast(a->qp, &g, lids[i]) == EINVAL, "attached by LID %#x", lids[i]);
 	join(a, 1);
 	join(b, 1);
 	join(b, 1);		/* twice is once */

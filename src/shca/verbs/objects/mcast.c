@@ -4,6 +4,8 @@
 
 #include "shca/verbs/control.h"
 
+#define PERMISSIVE_LID 0xffffu
+
 static struct shca_group *group_of(const struct shca_member *m, const struct shca_user_group *g)
 {
 	return shca_at(m->base, g->off);
@@ -18,7 +20,7 @@ static struct shca_user_group **membership(struct shca_user_qp *q, const union i
 	return NULL;
 }
 
-static int mcast_check(const char *call, const struct ibv_qp *qp, const union ibv_gid *gid)
+static int mcast_check(const char *call, const struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	if (shca_unusable(qp->context))
 		return errno;
@@ -26,6 +28,10 @@ static int mcast_check(const char *call, const struct ibv_qp *qp, const union ib
 		return shca_refuse(EINVAL, "%s: the queue is not UD", call);
 	if (gid->raw[0] != 0xff)
 		return shca_refuse(EINVAL, "%s: the GID is no multicast GID", call);
+	/* as the kernel checks it: no LID of a group, though no switch needs the LID here */
+	if (!shca_is_ethernet() && (lid < SHCA_MULTICAST_LID || lid == PERMISSIVE_LID))
+		return shca_refuse(EINVAL, "%s: LID %#x is no multicast LID (%#x to %#x)", call, lid, SHCA_MULTICAST_LID,
+				   PERMISSIVE_LID - 1);
 	return 0;
 }
 
@@ -33,10 +39,8 @@ int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct shca_user_qp *q = shca_user_qp_of(qp);
 	struct shca_context *c = shca_context_of(qp->context);
-	int err = mcast_check("attach_mcast", qp, gid);
+	int err = mcast_check("attach_mcast", qp, gid, lid);
 
-	/* the LID follows from the group: the switch that it is for is not there */
-	(void)lid;
 	if (err)
 		return err;
 	struct shca_user_group *g = calloc(1, sizeof(*g));
@@ -84,9 +88,8 @@ int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct shca_user_qp *q = shca_user_qp_of(qp);
 	struct shca_context *c = shca_context_of(qp->context);
-	int err = mcast_check("detach_mcast", qp, gid);
+	int err = mcast_check("detach_mcast", qp, gid, lid);
 
-	(void)lid;
 	if (err)
 		return err;
 	struct shca_thread *thr = shca_thread_get(c->m);
