@@ -189,7 +189,8 @@ tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
 # RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
 cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports tests/verbs/cm_ib \
-	tests/verbs/fork_locks tests/verbs/manual_mckey tests/verbs/manual_apm tests/verbs/manual_mc tests/verbs/manual_srq
+	tests/verbs/fork_locks tests/verbs/manual_mckey tests/verbs/manual_apm tests/verbs/manual_mc tests/verbs/manual_srq \
+	tests/verbs/manual_calls
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
@@ -235,6 +236,9 @@ tests_verbs_manual_mc_LDFLAGS = $(NOWRAP)
 tests_verbs_manual_srq_SOURCES = tests/verbs/manual_srq.c tests/verbs/cm.h $(manual_sources)
 tests_verbs_manual_srq_LDADD = $(cm_ldadd)
 tests_verbs_manual_srq_LDFLAGS = $(NOWRAP)
+tests_verbs_manual_calls_SOURCES = tests/verbs/manual_calls.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_manual_calls_LDADD = $(cm_ldadd)
+tests_verbs_manual_calls_LDFLAGS = $(NOWRAP)
 
 # The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files
