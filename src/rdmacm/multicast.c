@@ -70,8 +70,8 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 		return -errno;
 	memcpy(&a, addr, size < sizeof(a) ? size : sizeof(a));
 	if (!rcm_address_size(&a) || size < rcm_address_size(&a) || flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return -shca_refuse(EINVAL, "rdma_join_multicast: an address of family %d and %zu bytes, or flags %u", a.ss_family,
-				    size, flags);
+		return -shca_refuse(EINVAL, "rdma_join_multicast: an address of family %d and %zu bytes, or flags %u",
+				    a.ss_family, size, flags);
 	if (!id->on_device || id->qp_type != IBV_QPT_UD)
 		return -shca_refuse(EINVAL, "rdma_join_multicast: the id is not bound to a device, or not RDMA_PS_UDP or _IPOIB");
 	struct rcm_group *g = calloc(1, sizeof(*g));

@@ -279,14 +279,16 @@ static void local_addresses(void)
 
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
-		if (unshare(CLONE_NEWNET) || system("exec 2>/dev/null; ip link set lo up && ip route add local 10.9.9.0/24 dev lo && "
-						    "echo 1 >/proc/sys/net/ipv4/ip_nonlocal_bind"))
+		if (unshare(CLONE_NEWNET) ||
+		    system("exec 2>/dev/null; ip link set lo up && ip route add local 10.9.9.0/24 dev lo && "
+			   "echo 1 >/proc/sys/net/ipv4/ip_nonlocal_bind"))
 			_exit(77);
 		struct rdma_event_channel *ch = cm_channel();
 		struct rdma_cm_id *id = bound(ch, RDMA_PS_TCP, "10.9.9.7", 0, false, false);
 		CHECK(id, "an address of a local route");
 		cm_destroy(id);
-		CHECK(!bound(ch, RDMA_PS_TCP, "10.9.8.7", 0, false, false) && errno == ENODEV, "bound to another host's address");
+		CHECK(!bound(ch, RDMA_PS_TCP, "10.9.8.7", 0, false, false) && errno == ENODEV,
+		      "bound to another host's address");
 		rdma_destroy_event_channel(ch);
 		exit(0);
 	}

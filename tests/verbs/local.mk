@@ -238,7 +238,8 @@ tests_verbs_manual_srq_LDADD = $(cm_ldadd)
 tests_verbs_manual_srq_LDFLAGS = $(NOWRAP)
 tests_verbs_manual_calls_SOURCES = tests/verbs/manual_calls.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_manual_calls_LDADD = $(cm_ldadd)
-tests_verbs_manual_calls_LDFLAGS = $(NOWRAP)
+# the program itself calls nothing of libshca-files
+tests_verbs_manual_calls_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
 # The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The programs of chapters 7 and 8 of the RDMA Aware Programming manual (rev. 1.7), as tests: the calls and attributes are the
- * manual's, in its order; a program's two roles are two processes of one fabric. The TCP connection by which the manual's programs
- * meet is a socket pair, ports are free ones, pauses are barriers. */
+ * manual's, in its order; a program's two roles are two processes of one fabric. The TCP connection by which the manual's
+ * programs meet is a socket pair, ports are free ones, pauses are barriers. */
 #ifndef MANUAL_H
 #define MANUAL_H
 

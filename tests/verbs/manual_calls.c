@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of the manual that its programs do not use: chapter 5, each function of rdma_verbs.h; rdma_get_devices (4.5); and of chapter
- * 3 those that the real libibverbs answers. */
+/* Calls of the manual that its programs do not use: chapter 5, each function of rdma_verbs.h; rdma_get_devices (4.5); and of
+ * chapter 3 those that the real libibverbs answers. */
 #include <rdma/rdma_verbs.h>
 
 #include "cm.h"

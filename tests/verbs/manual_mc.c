@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Manual 8.2, multicast by RDMA CM's verbs: rdma_getaddrinfo for a group, an id that is bound to an adapter first or is not, the join,
- * messages with the sender's queue as immediate, and a thread that waits for events of the channel meanwhile. */
+/* Manual 8.2, multicast by RDMA CM's verbs: rdma_getaddrinfo for a group, an id that is bound to an adapter first or is not, the
+ * join, messages with the sender's queue as immediate, and a thread that waits for events of the channel meanwhile. */
 #include <rdma/rdma_verbs.h>
 
 #include "cm.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Manual 7.4, mckey: ids of one event channel join a multicast group; each of the sender's ids sends to the group, and each of the
- * receiver's gets as many messages as it has receives. Port spaces UDP and IPoIB; a group by its IP address, and by its GID with a
- * bound source (-M). */
+/* Manual 7.4, mckey: ids of one event channel join a multicast group; each of the sender's ids sends to the group, and each of
+ * the receiver's gets as many messages as it has receives. Port spaces UDP and IPoIB; a group by its IP address, and by its GID
+ * with a bound source (-M). */
 #include "cm.h"
 #include "manual.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Manual 8.3, shared receive queue: an id without channel that has the SRQ (and listens), four connections that receive by it, one
- * completion queue with a channel for all; the client sends as many messages as the SRQ has receives, and waits for an answer. */
+/* Manual 8.3, shared receive queue: an id without channel that has the SRQ (and listens), four connections that receive by it,
+ * one completion queue with a channel for all; the client sends as many messages as the SRQ has receives, and waits for an
+ * answer. */
 #include <rdma/rdma_verbs.h>
 
 #include "cm.h"
