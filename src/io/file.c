@@ -175,6 +175,17 @@ static int64_t default_window(const struct hdl_file *f)
 	return n > WINDOW_LOCAL ? n : WINDOW_LOCAL;
 }
 
+/* open(2). A signal ends the call on some file systems (NFS, FUSE); this one goes on. */
+static int open_again(const char *name, int flags, mode_t mode)
+{
+	int fd;
+
+	do
+		fd = open(name, flags, mode);
+	while (fd < 0 && errno == EINTR);
+	return fd;
+}
+
 /* ---- NFS --------------------------------------------------------------------------------------------------------------- */
 
 /* A client of NFS keeps pages and attributes of a file that other hosts write, too:
@@ -210,7 +221,7 @@ static int guard_pages(struct hdl_file *f)
 		return 0;
 	if (f->amode & MPI_MODE_RDWR && !lock_byte(f, F_RDLCK, NFS_HELD, F_OFD_SETLK))
 		return 0;
-	fd = fd_raise(open(f->name, flags | O_DSYNC | O_CLOEXEC));
+	fd = fd_raise(open_again(f->name, flags | O_DSYNC | O_CLOEXEC, 0));
 	if (fd < 0)
 		return errno;
 	close(f->fd);
@@ -246,7 +257,7 @@ static int open_created(const struct hdl_file *f, int flags)
 	int fd = -1;
 
 	if (dir && !statfs(dir, &s) && s.f_type == MAGIC_NFS)
-		fd = open(f->name, flags | O_CREAT | O_CLOEXEC, 0666);
+		fd = open_again(f->name, flags | O_CREAT | O_CLOEXEC, 0666);
 	free(dir);
 	errno = fd < 0 ? ENOENT : 0;
 	return fd;
@@ -278,10 +289,10 @@ static int delete_file(const struct hdl_file *f)
 static int create_for_all(struct hdl_file *f, int flags, mode_t perm, mode_t needed)
 {
 	struct stat s;
-	int fd = open(f->name, flags | O_EXCL, perm | needed);
+	int fd = open_again(f->name, flags | O_EXCL, perm | needed);
 
 	if (fd < 0 && errno == EEXIST && !(flags & O_EXCL))
-		return open(f->name, flags, perm);
+		return open_again(f->name, flags, perm);
 	/* what is left of the mode by umask(2) */
 	if (fd >= 0 && !fstat(fd, &s))
 		f->mode = (int)(s.st_mode & 07777 & ~(needed & ~perm)) | MODE_SET;
@@ -295,7 +306,7 @@ static int open_file_perm(struct hdl_file *f, int flags)
 
 	if (flags & O_CREAT && needed & ~perm)
 		return create_for_all(f, flags, perm, needed);
-	return open(f->name, flags, perm);
+	return open_again(f->name, flags, perm);
 }
 
 /* Gives the file that create_for_all has created its permissions. Returns an errno. */
@@ -472,8 +483,11 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 static int write_back(const struct hdl_file *f)
 {
 	struct hdl_syscall *s = hdl_io_blocks("fsync", f->fd, 0, 0);
-	int rc = fsync(f->fd);
+	int rc;
 
+	do
+		rc = fsync(f->fd);
+	while (rc && errno == EINTR);
 	hdl_syscall_end(s);
 	return rc;
 }
@@ -568,7 +582,9 @@ static int change_size(int fd, MPI_Offset size)
 	if (err)
 		return err;
 	s = hdl_io_blocks("ftruncate", fd, 0, 0);
-	err = ftruncate(fd, size) ? errno : 0;
+	do
+		err = ftruncate(fd, size) ? errno : 0;
+	while (err == EINTR);
 	hdl_syscall_end(s);
 	return err;
 }
@@ -582,7 +598,9 @@ static int change_space(int fd, MPI_Offset size)
 	if (err || !size)
 		return err;
 	s = hdl_io_blocks("fallocate", fd, 0, size);
-	err = posix_fallocate(fd, 0, size);
+	do
+		err = posix_fallocate(fd, 0, size);
+	while (err == EINTR);
 	hdl_syscall_end(s);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error classes by errno, and calls of the system that move a part: this program's pwrite, pread and others stand before the
- * system's. Any number of ranks.
+ * Error classes by errno, and calls of the system that move a part or are interrupted: this program's pwrite, pread and others
+ * stand before the system's. Any number of ranks.
  *
  *     io_errno DIRECTORY
  */
@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -54,13 +55,59 @@ INTERPOSED ssize_t pread(int fd, void *buf, size_t n, off_t at)
 	return hinder(&n, at) ? -1 : syscall(SYS_pread64, fd, buf, n, at);
 }
 
+static int interruptions;		/* calls that were interrupted since is_interrupted began to count */
+
+/* Whether this call, of those that open or resize the test's file, is interrupted: every second one. Each call of MPI makes an
+ * even number of these then, half of them again. */
+static int is_interrupted(void)
+{
+	static __thread int turn;
+
+	if (!interrupted || turn++ & 1)
+		return 0;
+	interruptions++;
+	return 1;
+}
+
 INTERPOSED int fsync(int fd)
 {
-	if (failing) {
-		errno = failing;
+	if (failing || is_interrupted()) {
+		errno = failing ? failing : EINTR;
 		return -1;
 	}
 	return (int)syscall(SYS_fsync, fd);
+}
+
+INTERPOSED int open(const char *name, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	va_start(args, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(args, mode_t);
+	va_end(args);
+	if (!strcmp(name, path) && is_interrupted()) {
+		errno = EINTR;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, name, flags, mode);
+}
+
+INTERPOSED int ftruncate(int fd, off_t size)
+{
+	if (is_interrupted()) {
+		errno = EINTR;
+		return -1;
+	}
+	return (int)syscall(SYS_ftruncate, fd, size);
+}
+
+INTERPOSED int posix_fallocate(int fd, off_t at, off_t size)
+{
+	if (is_interrupted())
+		return EINTR;
+	return syscall(SYS_fallocate, fd, 0, at, size) ? errno : 0;
 }
 
 static const struct { int err, class; } classes[] = {
@@ -130,6 +177,37 @@ static void test_parts(void)
 	}
 	interrupted = 0;
 	WORKS(MPI_File_close(&f));
+}
+
+/* A signal ends open(2), ftruncate(2), posix_fallocate(3) and fsync(2) on some file systems (FUSE, NFS, tmpfs): they are called
+ * again. file_perm 0: the file is created with other permissions (io_perm). */
+static void test_interrupted(void)
+{
+	MPI_Info info[2] = { MPI_INFO_NULL };
+	MPI_File f;
+
+	MPI_Info_create(&info[1]);
+	MPI_Info_set(info[1], "file_perm", "0");
+	for (int i = 0; i < 2; i++) {
+		if (!me)
+			unlink(path);
+		meet(sync_comm);
+		interrupted = 1;
+		interruptions = 0;
+		WORKS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info[i], &f));
+		CHECK(interruptions == 1);
+		WORKS(MPI_File_set_size(f, 5000));
+		WORKS(MPI_File_preallocate(f, 9000));
+		CHECK(interruptions == (me ? 1 : 3));
+		WORKS(MPI_File_sync(f));
+		CHECK(interruptions == (me ? 2 : 4));
+		interrupted = 0;
+		WORKS(MPI_File_close(&f));
+	}
+	MPI_Info_free(&info[1]);
+	if (!me)
+		unlink(path);
+	meet(sync_comm);
 }
 
 /* A window that is under way when the exchanges are over fails: all ranks wait for it, and know. So does one in the middle. */
@@ -217,6 +295,7 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof(path), "%s/io_errno", dir);
 	test_classes();
 	test_parts();
+	test_interrupted();
 	test_windows();
 	test_names();
 	meet(sync_comm);
