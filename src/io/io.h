@@ -328,7 +328,8 @@ void hdl_collective_fini(void);
 /* Collective. */
 int hdl_shared_make(struct hdl_file *f);
 int hdl_shared_free(struct hdl_file *f);
-/* Adds `bytes` to the pointer. *before: the pointer before. 0 bytes: reads the pointer. */
+/* Adds `bytes` to the pointer. *before: the pointer before. 0 bytes: reads the pointer. MPI_ERR_ARG: the sum would be beyond the
+ * largest offset, and the pointer stays. */
 int hdl_shared_add(struct hdl_file *f, MPI_Offset bytes, MPI_Offset *before);
 /* Rank 0 stores the pointer that is in use from the next hdl_shared_switch on. Must: all processes then agree (hdl_file_agree),
  * and all call hdl_shared_switch or none. */

@@ -54,16 +54,32 @@ static int shared_update(struct hdl_file *f, MPI_Op op, unsigned word, int64_t v
 	return rc ? rc : flush;
 }
 
+/* Adds to the word in use, modulo 2^64. *before: its value ahead of that. */
+static int shared_fetch_add(struct hdl_file *f, int64_t bytes, int64_t *before)
+{
+	if (f->shared)
+		return shared_update(f, MPI_SUM, f->shared_word, bytes, before);
+	*before = f->shared_own[f->shared_word];
+	f->shared_own[f->shared_word] = (int64_t)((uint64_t)*before + (uint64_t)bytes);
+	return MPI_SUCCESS;
+}
+
+static int shared_too_far(const struct hdl_file *f)
+{
+	hdl_reason_set("the access would move the shared file pointer of %s beyond the largest offset of a file", f->name);
+	return MPI_ERR_ARG;
+}
+
+/* An addition that has no representation is taken back. Another process's addition may come between the two; that process then
+ * has a negative *before, and the same error. */
 int hdl_shared_add(struct hdl_file *f, MPI_Offset bytes, MPI_Offset *before)
 {
-	int64_t old = 0;
-	int rc = MPI_SUCCESS;
+	int64_t old = 0, ignored = 0;
+	int rc = shared_fetch_add(f, bytes, &old);
 
-	if (f->shared) {
-		rc = shared_update(f, MPI_SUM, f->shared_word, bytes, &old);
-	} else {
-		old = f->shared_own[f->shared_word];
-		f->shared_own[f->shared_word] += bytes;
+	if (!rc && bytes && (old < 0 || old > INT64_MAX - bytes)) {
+		rc = shared_fetch_add(f, -bytes, &ignored);
+		rc = rc ? rc : shared_too_far(f);
 	}
 	*before = old;
 	return rc;
@@ -106,21 +122,23 @@ int hdl_shared_ordered(struct hdl_file *f, MPI_Count bytes, int error, MPI_Offse
 	turn[rank] = (struct turn){ bytes, error };
 	rc = hdl_comm_exchange(f->comm, turn, sizeof(*turn));
 	for (int r = 0; r < size && !rc; r++) {
-		before += r < rank ? turn[r].bytes : 0;
-		all += turn[r].bytes;
-		if (!turn[r].error)
-			continue;
-		hdl_reason_set("the arguments of rank %d were refused", r);
-		rc = (int)turn[r].error;
+		if (r == rank)
+			before = all;
+		if (turn[r].error) {
+			hdl_reason_set("the arguments of rank %d were refused", r);
+			rc = (int)turn[r].error;
+		} else if (__builtin_add_overflow(all, turn[r].bytes, &all)) {
+			rc = shared_too_far(f);
+		}
 	}
 	if (!rc) {
 		if (!rank)
 			turn[0].error = hdl_shared_add(f, all, &turn[0].bytes);
 		rc = hdl_comm_exchange(f->comm, turn, sizeof(*turn));
 	}
-	if (!rc)
-		rc = (int)turn[0].error;
-	*position = turn[0].bytes + before;
+	if (!rc && (rc = (int)turn[0].error) && rank)
+		hdl_reason_set("rank 0 could not move the shared file pointer of %s", f->name);
+	*position = rc ? 0 : turn[0].bytes + before;
 	free(turn);
 	if (error) {
 		hdl_reason_set("%s", why);

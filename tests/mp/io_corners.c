@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets beyond the largest,
+ * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets and pointers beyond the largest,
  * representations without bytes, long striping units, filetypes of extent 0, filetypes of 2^36 runs, errors of MPI_File_close,
  * the limit of file sizes, working directories without a path, files that cannot be synchronized, accesses that wait for a lock.
  * Any number of ranks.
@@ -151,6 +151,42 @@ static void test_beyond(void)
 	WORKS(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
 	rc = MPI_File_write_at_all(f, INT64_MAX - 4 * np + 4 * me, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE);
 	CHECK(rc == MPI_SUCCESS || class_of(rc) == MPI_ERR_IO);
+	WORKS(MPI_File_close(&f));
+}
+
+static void at_shared(MPI_File f, MPI_Offset wanted)
+{
+	MPI_Offset at;
+
+	meet(sync_comm);
+	WORKS(MPI_File_get_position_shared(f, &at));
+	CHECK_EQ(at, wanted);
+	meet(sync_comm);
+}
+
+/* An access that would move the shared pointer beyond the largest offset is refused, and leaves the pointer where it is. */
+static void test_shared_beyond(void)
+{
+	static const MPI_Offset end = INT64_MAX - 2;
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Request r;
+	int v = 7;
+
+	WORKS(MPI_File_seek_shared(f, end, MPI_SEEK_SET));
+	FAILS(MPI_File_write_shared(f, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	at_shared(f, end);
+	FAILS(MPI_File_iread_shared(f, &v, 4, MPI_BYTE, &r), MPI_ERR_ARG);
+	at_shared(f, end);
+	FAILS(MPI_File_write_ordered(f, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	at_shared(f, end);
+	WORKS(MPI_File_seek_shared(f, -end, MPI_SEEK_CUR));
+	/* the sum of all processes' data has no representation: modulo 2^64 it is 8 */
+	if (np > 2)
+		FAILS(MPI_File_write_ordered_c(f, &v, me < 2 ? INT64_MAX : me == 2 ? 10 : 0, MPI_BYTE, MPI_STATUS_IGNORE),
+		      MPI_ERR_ARG);
+	at_shared(f, 0);
+	WORKS(MPI_File_write_ordered(f, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE));
+	at_shared(f, 4 * np);
 	WORKS(MPI_File_close(&f));
 }
 
@@ -506,7 +542,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile },
-	{ "beyond", test_beyond }, { "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent },
+	{ "beyond", test_beyond }, { "shared_beyond", test_shared_beyond }, { "extents", test_extents },
+	{ "striping", test_striping }, { "no_extent", test_no_extent },
 	{ "long_tile", test_long_tile }, { "size_limit", test_size_limit }, { "directories", test_directories },
 	{ "sync_device", test_sync_device }, { "close", test_close },
 };
