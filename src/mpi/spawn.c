@@ -158,6 +158,7 @@ static int spawn(const char *call, const struct hdl_spawn_args *args, int root, 
 	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
 	struct spawn_result r = { 0 };
 	int rc, leader_error = MPI_SUCCESS, shared = MPI_SUCCESS;
+	bool lost;
 
 	if (!c)
 		return hdl_bad_intracomm(call, comm);
@@ -171,8 +172,13 @@ static int spawn(const char *call, const struct hdl_spawn_args *args, int root, 
 	rc = hdl_intercomm_with(c, root, leader_error ? hdl_error_class(leader_error) : 0, r.peer.other, r.peer.tag, &made);
 	if (r.peer.other)
 		hdl_group_release(r.peer.other);
-	/* after a failed member the ranks need not be here together */
-	if (rc != MPI_ERR_PROC_ABORTED)
+	/* After a failed member of comm the ranks need not be here together. Where a spawned process has failed, or a member
+	 * cannot reach the spawned processes, each rank has one of two classes: that is an error of the spawn, and comm can be
+	 * used. */
+	lost = rc && hdl_recv_revoked(c, (uint16_t)(c->context + 1));
+	if (!lost && (rc == MPI_ERR_PROC_ABORTED || rc == MPI_ERR_OTHER))
+		rc = MPI_ERR_SPAWN;
+	if (!lost)
 		shared = share_codes(c, root, &r, rc, errcodes == MPI_ERRCODES_IGNORE ? NULL : errcodes);
 	free(r.codes);
 	if (leader_error)

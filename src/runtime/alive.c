@@ -4,6 +4,7 @@
  * alone would not do, since the kernel uses pids again; pid and start time name a process.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,18 +44,26 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
+/* Read once in a process, as is hdl_host_id. */
 void hdl_proc_self(struct hdl_proc *proc)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of own */
+	static struct hdl_proc own;
 	uint64_t threads;
 	char state;
 
-	*proc = (struct hdl_proc){ .pid = (uint32_t)getpid() };
-	proc->space = pid_namespace();
-	if (!proc->space || read_stat(proc->pid, &state, &threads, &proc->start))
-		proc->start = 0;
+	pthread_mutex_lock(&lock);
+	if (own.pid != (uint32_t)getpid() || !own.start) {	/* fork(2) may have copied the parent's */
+		own = (struct hdl_proc){ .pid = (uint32_t)getpid() };
+		own.space = pid_namespace();
+		if (!own.space || read_stat(own.pid, &state, &threads, &own.start))
+			own.start = 0;
+	}
+	*proc = own;
+	pthread_mutex_unlock(&lock);
 }
 
-uint64_t hdl_host_id(void)
+static uint64_t read_host_id(void)
 {
 	char text[64];
 	size_t n = 0;
@@ -65,6 +74,19 @@ uint64_t hdl_host_id(void)
 		fclose(f);
 	}
 	return n ? fnv1a_64(FNV1A_64, text, n) : 0;
+}
+
+/* Read once, in MPI_Init: later the program may have no descriptor left, and each process would be on another host. */
+uint64_t hdl_host_id(void)
+{
+	static uint64_t id;		/* 0: not read */
+	uint64_t known = __atomic_load_n(&id, __ATOMIC_RELAXED);
+
+	if (!known) {
+		known = read_host_id();
+		__atomic_store_n(&id, known, __ATOMIC_RELAXED);
+	}
+	return known;
 }
 
 enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc)

@@ -173,6 +173,12 @@ tests_mp_dpm_departs_LDADD = libheddle.la
 tests_mp_dpm_departs_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/dpm_departs.sh
 EXTRA_DIST += tests/mp/dpm_departs.sh
+check_PROGRAMS += tests/mp/dpm_unreachable
+tests_mp_dpm_unreachable_SOURCES = tests/mp/dpm_unreachable.c tests/mp/dpm_test.h
+tests_mp_dpm_unreachable_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_dpm_unreachable_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_peer_add
+TESTS += tests/mp/dpm_unreachable.sh
+EXTRA_DIST += tests/mp/dpm_unreachable.sh
 check_PROGRAMS += tests/mp/dpm_growth
 tests_mp_dpm_growth_SOURCES = tests/mp/dpm_growth.c tests/mp/mpi_test.h
 tests_mp_dpm_growth_LDADD = libheddle.la

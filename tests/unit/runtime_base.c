@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,6 +232,24 @@ Test(error, a_long_text_is_whole, .init = cr_redirect_stderr)
 }
 
 /* ---- processes ------------------------------------------------------------------------------------------------- */
+
+Test(proc, known_without_descriptors)
+{
+	struct hdl_proc before, after;
+	uint64_t host = hdl_host_id();
+	struct rlimit limit, none;
+
+	hdl_proc_self(&before);
+	cr_assert(host && before.start);
+	cr_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = 0;
+	cr_assert(!setrlimit(RLIMIT_NOFILE, &none));
+	hdl_proc_self(&after);
+	cr_expect_eq(hdl_host_id(), host);
+	cr_expect(!memcmp(&before, &after, sizeof before));
+	cr_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+}
 
 Test(proc, lives_and_ends)
 {
