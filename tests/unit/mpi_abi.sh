@@ -64,7 +64,8 @@ grep -q "^ *$present of  664   in all$" "$tmp/info" || fail "heddle_info --funct
 $made=doc "$list" | cmp -s - "$src/docs/conformance.md" ||
 	fail "docs/conformance.md is not what src/mpi/functions.def says: run 'make conformance' in the build tree"
 
-# The README says that none is missing, and that is so.
+# The README and heddle_info say that none is missing, and that is so.
+head -n 1 "$tmp/info" | grep -q ' None is missing\.$' || fail "heddle_info --functions: $(head -n 1 "$tmp/info")"
 grep -q '^No function of MPI 5.0 is missing' "$src/README.md" || fail "README.md does not say which functions of MPI are missing"
 [ ! -s "$tmp/missing" ] || fail "README.md says that no function is missing; functions.def: $(head -n 3 "$tmp/missing" | tr '\n' ' ')"
 
