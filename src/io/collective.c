@@ -275,7 +275,7 @@ static void step_plan(struct collective *c)
 	await_job(c, step_end);
 	if (c->error)
 		return;
-	if (hdl_extents_independent(c->extent, c->size, &c->cb, first, end, bytes)) {
+	if (c->a.atomic || hdl_extents_independent(c->extent, c->size, &c->cb, first, end, bytes)) {
 		run_io(c, independent_run);
 		return;
 	}
@@ -646,7 +646,7 @@ static bool wants_overlap(const struct collective *c)
 
 static void step_begin(struct collective *c)
 {
-	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
+	if (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS) {
 		await_job(c, step_end);
 		if (!c->error)
 			run_io(c, independent_run);

@@ -2,7 +2,8 @@
 /*
  * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets and pointers beyond the largest,
  * representations without bytes, long striping units, filetypes of extent 0, filetypes of 2^36 runs, errors of MPI_File_close,
- * the limit of file sizes, working directories without a path, files that cannot be synchronized, accesses that wait for a lock.
+ * the limit of file sizes, working directories without a path, files that cannot be synchronized, accesses that wait for a lock,
+ * arguments in atomic mode.
  * Any number of ranks.
  *
  *     io_corners DIRECTORY [CASE]
@@ -187,6 +188,27 @@ static void test_shared_beyond(void)
 	at_shared(f, 0);
 	WORKS(MPI_File_write_ordered(f, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE));
 	at_shared(f, 4 * np);
+	WORKS(MPI_File_close(&f));
+}
+
+/* In atomic mode, too, a collective with arguments that one process has wrong fails at all processes, and nothing is written. */
+static void test_atomic_arguments(void)
+{
+	MPI_Offset at = me == np - 1 ? -1 : 4 * me, size;
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Request r;
+	int v = 7;
+
+	WORKS(MPI_File_set_atomicity(f, 1));
+	FAILS(MPI_File_write_at_all(f, at, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	WORKS(MPI_File_iwrite_at_all(f, at, &v, 4, MPI_BYTE, &r));
+	FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	WORKS(MPI_File_write_at_all_begin(f, at, &v, 4, MPI_BYTE));
+	FAILS(MPI_File_write_at_all_end(f, &v, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	WORKS(MPI_File_get_size(f, &size));
+	CHECK_EQ(size, 0);
+	meet(sync_comm);
+	WORKS(MPI_File_write_at_all(f, 4 * me, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE));
 	WORKS(MPI_File_close(&f));
 }
 
@@ -542,8 +564,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile },
-	{ "beyond", test_beyond }, { "shared_beyond", test_shared_beyond }, { "extents", test_extents },
-	{ "striping", test_striping }, { "no_extent", test_no_extent },
+	{ "beyond", test_beyond }, { "shared_beyond", test_shared_beyond }, { "atomic_arguments", test_atomic_arguments },
+	{ "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent },
 	{ "long_tile", test_long_tile }, { "size_limit", test_size_limit }, { "directories", test_directories },
 	{ "sync_device", test_sync_device }, { "close", test_close },
 };
