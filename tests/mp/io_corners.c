@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets and pointers beyond the largest,
- * representations without bytes, long striping units, filetypes of extent 0, filetypes of 2^36 runs, errors of MPI_File_close,
- * the limit of file sizes, working directories without a path, files that cannot be synchronized, accesses that wait for a lock,
- * arguments in atomic mode.
- * Any number of ranks.
+ * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets and pointers beyond the
+ * largest, arguments and locks in atomic mode, representations without bytes, long striping units, filetypes of extent 0,
+ * filetypes of 2^36 runs, errors of MPI_File_close, the limit of file sizes, working directories without a path, files that
+ * cannot be synchronized, accesses that wait for a lock. Any number of ranks.
  *
  *     io_corners DIRECTORY [CASE]
  */
@@ -209,6 +208,38 @@ static void test_atomic_arguments(void)
 	CHECK_EQ(size, 0);
 	meet(sync_comm);
 	WORKS(MPI_File_write_at_all(f, 4 * me, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_close(&f));
+}
+
+/* In atomic mode collective accesses respect locks of ranges, also with collective_buffering: two phases would not. Rank 0 locks
+ * the file by a descriptor of its own. */
+static void test_atomic_locked(void)
+{
+	enum { TURNS = 50 };
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Request r;
+	int fd = -1, v = 7, done = 0;
+	char byte = 0;
+
+	set_hint(f, "collective_buffering", "true");
+	WORKS(MPI_File_set_atomicity(f, 1));
+	WORKS(MPI_File_set_size(f, 4 * np));
+	if (!me) {
+		fd = open(path, O_RDWR);
+		CHECK(fd >= 0 && !fcntl(fd, F_OFD_SETLK, &all));
+	}
+	meet(sync_comm);
+	WORKS(MPI_File_iwrite_at_all(f, 4 * me, &v, 4, MPI_BYTE, &r));
+	for (int i = 0; i < TURNS && !done; i++, usleep(1000))
+		WORKS(MPI_Test(&r, &done, MPI_STATUS_IGNORE));
+	CHECK(!done);
+	meet(sync_comm);
+	if (!me) {
+		CHECK(pread(fd, &byte, 1, 0) == 1 && !byte);
+		close(fd);
+	}
+	WORKS(MPI_Wait(&r, MPI_STATUS_IGNORE));
 	WORKS(MPI_File_close(&f));
 }
 
@@ -565,9 +596,9 @@ static const struct {
 } cases[] = {
 	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile },
 	{ "beyond", test_beyond }, { "shared_beyond", test_shared_beyond }, { "atomic_arguments", test_atomic_arguments },
-	{ "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent },
-	{ "long_tile", test_long_tile }, { "size_limit", test_size_limit }, { "directories", test_directories },
-	{ "sync_device", test_sync_device }, { "close", test_close },
+	{ "atomic_locked", test_atomic_locked }, { "extents", test_extents }, { "striping", test_striping },
+	{ "no_extent", test_no_extent }, { "long_tile", test_long_tile }, { "size_limit", test_size_limit },
+	{ "directories", test_directories }, { "sync_device", test_sync_device }, { "close", test_close },
 };
 
 int main(int argc, char **argv)
