@@ -128,7 +128,7 @@ static void number_out(unsigned char *to, const unsigned char *from, const struc
 		swap(to, big ? from + f->here - f->there : from, f->there);
 }
 
-static void number_in(unsigned char *to, const unsigned char *from, const struct format *f)
+static void external_number_in(unsigned char *to, const unsigned char *from, const struct format *f)
 {
 	uint64_t v;
 
@@ -221,7 +221,7 @@ static int convert(char *packed, MPI_Count most, const void *buf, MPI_Count coun
 				unsigned char *there = (unsigned char *)packed + i * f->there;
 
 				if (unpack)
-					number_in(here, there, f);
+					external_number_in(here, there, f);
 				else
 					number_out(there, here, f);
 			}

@@ -394,7 +394,7 @@ always void copy_list(struct hdl_stream *s, struct hdl_frame *f, struct copy *c,
 	}
 }
 
-always size_t copy(struct hdl_stream *s, char *packed, size_t bytes, bool unpack)
+always size_t stream_convert(struct hdl_stream *s, char *packed, size_t bytes, bool unpack)
 {
 	struct copy c = { .packed = packed, .left = s->total - s->position };
 	struct hdl_frame *f;
@@ -421,12 +421,12 @@ always size_t copy(struct hdl_stream *s, char *packed, size_t bytes, bool unpack
 
 size_t hdl_stream_pack(struct hdl_stream *s, void *packed, size_t bytes)
 {
-	return copy(s, packed, bytes, false);
+	return stream_convert(s, packed, bytes, false);
 }
 
 size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes)
 {
-	return copy(s, (void *)packed, bytes, true);
+	return stream_convert(s, (void *)packed, bytes, true);
 }
 
 /* ---- all at once --------------------------------------------------------------------------------------------------- */

@@ -561,7 +561,7 @@ int hdl_file_end(struct hdl_file *f, MPI_Offset *position)
 }
 
 /* Rank 0 changes the size when all processes are there, and each returns when that is done. */
-static int resize(struct hdl_file *f, MPI_Offset size, int error, int (*change)(int fd, MPI_Offset size), const char *what)
+static int file_resize(struct hdl_file *f, MPI_Offset size, int error, int (*change)(int fd, MPI_Offset size), const char *what)
 {
 	int err, rc = exchange(f->comm, "size", (struct part){ .value = size, .error = error }, NULL);
 
@@ -607,12 +607,12 @@ static int change_space(int fd, MPI_Offset size)
 
 int hdl_file_set_size(struct hdl_file *f, MPI_Offset size, int error)
 {
-	return resize(f, size, error, change_size, "set the size of");
+	return file_resize(f, size, error, change_size, "set the size of");
 }
 
 int hdl_file_preallocate(struct hdl_file *f, MPI_Offset size, int error)
 {
-	return resize(f, size, error, change_space, "allocate space for");
+	return file_resize(f, size, error, change_space, "allocate space for");
 }
 
 /* Whether fsync(2) has refused a device that has nothing to write back. */

@@ -57,7 +57,7 @@ static bool lengthen(struct hdl_access *a, const struct hdl_batch *b, const char
 }
 
 /* Copies data into the mapping of the file that begins at `first`. Returns how many bytes of the batch. */
-static MPI_Count copy_runs(struct hdl_batch *b, char *map, MPI_Offset first, const char *data)
+static MPI_Count scatter_copy_runs(struct hdl_batch *b, char *map, MPI_Offset first, const char *data)
 {
 	pid_t self = getpid();
 	MPI_Count moved = 0, n;
@@ -99,7 +99,7 @@ MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *dat
 	if (!a->file->in_memory)
 		madvise(map, bytes, MADV_POPULATE_WRITE);
 	s = hdl_io_blocks("process_vm_readv into a mapping", a->file->fd, first, (MPI_Offset)bytes);
-	moved = copy_runs(b, map, first, data);
+	moved = scatter_copy_runs(b, map, first, data);
 	hdl_syscall_end(s);
 	munmap(map, bytes);
 	return moved;

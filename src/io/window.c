@@ -94,7 +94,7 @@ static bool wanted(const struct hdl_window *w, MPI_Offset *first, MPI_Offset *en
 }
 
 /* have: the file's bytes end here. */
-static void answer(const struct hdl_window *w, const struct hdl_window_part *part, MPI_Offset have)
+static void window_answer(const struct hdl_window *w, const struct hdl_window_part *part, MPI_Offset have)
 {
 	struct hdl_answer *a = part->answer;
 
@@ -127,5 +127,5 @@ void hdl_window_read(struct hdl_window *w)
 		w->err = hdl_read_run(w->fd, w->buffer + (first - w->from), end - first, first, &got);
 	for (int r = 0; r < w->nparts; r++)
 		if (w->parts[r].n)
-			answer(w, &w->parts[r], first + got);
+			window_answer(w, &w->parts[r], first + got);
 }

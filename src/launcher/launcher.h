@@ -339,7 +339,7 @@ int behind_answer(struct job *job);
 
 /* ---- output with a tag (output.c) ---------------------------------------------------------------------------------------- */
 
-struct stream *stream_new(int fd, int to_fd, const char *tag);
+struct stream *output_stream_new(int fd, int to_fd, const char *tag);
 int stream_fd(const struct stream *s);
 /* Copies the data that can be read without waiting. false: the stream has ended. */
 bool stream_copy(struct stream *s);

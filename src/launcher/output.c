@@ -25,7 +25,7 @@ int output_error(void)
 	return output_errno;
 }
 
-struct stream *stream_new(int fd, int to_fd, const char *tag)
+struct stream *output_stream_new(int fd, int to_fd, const char *tag)
 {
 	struct stream *s = must(calloc(1, sizeof *s));
 

@@ -122,7 +122,7 @@ static bool open_stream(const struct rank *rank, const char *name, int to_fd, st
 	}
 	rank_tag(rank, ':', number, sizeof number);
 	snprintf(tag, sizeof tag, "[%s]<%s> ", number, name);
-	*stream = stream_new(fds[0], to_fd, tag);
+	*stream = output_stream_new(fds[0], to_fd, tag);
 	*rank_end = fds[1];
 	return true;
 }

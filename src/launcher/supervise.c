@@ -397,7 +397,7 @@ static void note_end(struct loop *l, struct rank *rank)
 	names_drop(rank->ns->name, rank->number);
 }
 
-static void reap(struct loop *l)
+static void supervise_reap(struct loop *l)
 {
 	for (;;) {
 		siginfo_t how = { 0 };
@@ -641,7 +641,7 @@ static void take_signals(struct loop *l)
 
 	while (read(l->signal_fd, &info, sizeof info) == sizeof info)
 		take_signal(l, (int)info.ssi_signo);
-	reap(l);
+	supervise_reap(l);
 }
 
 /* ---- time --------------------------------------------------------------------------------------------------------------- */
@@ -874,7 +874,7 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 		l.hang_at = now + (uint64_t)(job->opt.report_hang * 1e9);
 	if (failed)
 		end_job(&l, failed);
-	reap(&l);
+	supervise_reap(&l);
 	/* After SIGKILL only the ranks themselves are waited for: any other process may be in the kernel for long. */
 	while (l.running || (l.lingering && l.state != KILLED))
 		supervise_turn(&l);

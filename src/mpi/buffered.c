@@ -122,7 +122,7 @@ static int detach_int(const char *call, struct owner o, void *buffer_addr, int *
 	return rc;
 }
 
-static int flush(const char *call, struct owner o)
+static int buffer_flush(const char *call, struct owner o)
 {
 	hdl_check_active(call);
 	hdl_call = call;
@@ -178,7 +178,7 @@ HDL_PROFILED(Buffer_detach_c);
 int PMPI_Buffer_flush(void)
 {
 	HDL_LOCKED;
-	return flush("MPI_Buffer_flush", PROCESS);
+	return buffer_flush("MPI_Buffer_flush", PROCESS);
 }
 HDL_PROFILED(Buffer_flush);
 
@@ -238,7 +238,7 @@ int PMPI_##Kind##_flush_buffer(MPI_##Kind object)									\
 	static const char call[] = "MPI_" #Kind "_flush_buffer";							\
 	struct hdl_##kind *o = hdl_##kind##_get(object);								\
 															\
-	return o ? flush(call, OF(o)) : hdl_bad_##kind(call, object);							\
+	return o ? buffer_flush(call, OF(o)) : hdl_bad_##kind(call, object);						\
 }															\
 HDL_PROFILED(Kind##_flush_buffer);											\
 															\

@@ -43,7 +43,7 @@ static int check_leader(struct hdl_comm *c, const char *call, const char *arg, i
 /* ---- duplicates ---------------------------------------------------------------------------------------- */
 
 /* Hints are those of info only: a duplicate does not inherit the original's (section 7.4.2). */
-static int dup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
+static int comm_dup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
 	const struct hdl_info *given;
@@ -74,7 +74,7 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
 	HDL_GIVES(newcomm);
-	return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
+	return comm_dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
 }
 HDL_PROFILED(Comm_dup);
 
@@ -82,7 +82,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
 	HDL_GIVES(newcomm);
-	return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
+	return comm_dup("MPI_Comm_dup_with_info", comm, info, newcomm);
 }
 HDL_PROFILED(Comm_dup_with_info);
 

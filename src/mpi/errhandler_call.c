@@ -72,7 +72,7 @@ static int errhandler_code(int raised, int code_after)
 }
 
 /* For errors of requests: the file whose communicator this is. NULL: the file was closed. */
-static struct hdl_file *file_of(const struct hdl_comm *comm)
+static struct hdl_file *comm_file_of(const struct hdl_comm *comm)
 {
 	struct hdl_file *f = hdl_file_list;
 
@@ -100,7 +100,7 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 		die(handler, on, code);
 	}
 	if (((struct hdl_errhandler *)handler)->kind == FOR_FILE) {
-		struct hdl_file *f = file_of(comm);
+		struct hdl_file *f = comm_file_of(comm);
 
 		return f ? hdl_errhandler_call_on_file(f, code) : code;
 	}

@@ -308,7 +308,8 @@ HDL_PROFILED(File_delete);
 
 /* ---- size ---------------------------------------------------------------------------------------------------- */
 
-static int resize(const char *call, MPI_File fh, MPI_Offset size, int (*change)(struct hdl_file *f, MPI_Offset size, int error))
+static int file_size_change(const char *call, MPI_File fh, MPI_Offset size,
+			    int (*change)(struct hdl_file *f, MPI_Offset size, int error))
 {
 	struct hdl_file *f;
 	int rc = hdl_file_find_random(fh, call, &f);
@@ -331,7 +332,7 @@ int PMPI_File_set_size(MPI_File fh, MPI_Offset size)
 {
 	HDL_LOCKED;
 
-	return resize("MPI_File_set_size", fh, size, hdl_file_set_size);
+	return file_size_change("MPI_File_set_size", fh, size, hdl_file_set_size);
 }
 HDL_PROFILED(File_set_size);
 
@@ -339,7 +340,7 @@ int PMPI_File_preallocate(MPI_File fh, MPI_Offset size)
 {
 	HDL_LOCKED;
 
-	return resize("MPI_File_preallocate", fh, size, hdl_file_preallocate);
+	return file_size_change("MPI_File_preallocate", fh, size, hdl_file_preallocate);
 }
 HDL_PROFILED(File_preallocate);
 

@@ -37,7 +37,7 @@ static int check_mode(struct hdl_file *f, const struct file_call *c)
 	return MPI_SUCCESS;
 }
 
-static int check_buffer(struct hdl_file *f, const struct file_call *c, struct hdl_type **type)
+static int file_buffer_check(struct hdl_file *f, const struct file_call *c, struct hdl_type **type)
 {
 	struct hdl_type *t = hdl_type_get(c->datatype);
 	MPI_Count bytes;
@@ -88,7 +88,7 @@ static int begin_access(struct hdl_file *f, const struct file_call *c, struct hd
 
 	*args = (struct hdl_access_args){ .write = c->writes, .buf = c->buf, .count = c->count };
 	if (!rc)
-		rc = check_buffer(f, c, &args->type);
+		rc = file_buffer_check(f, c, &args->type);
 	if (!rc)
 		bytes = hdl_view_bytes(f->view, c->count * args->type->size);
 	switch (c->pointer) {

@@ -421,7 +421,7 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
 HDL_PROFILED(Info_delete);
 
 /* Checks the arguments of the four functions that read a value. *value is NULL if there is none. */
-static int look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
+static int info_look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
 {
 	struct hdl_info *i = info_get(info);
 	int rc = i ? info_check_key(call, key) : bad_info(NULL, call, info);
@@ -439,7 +439,7 @@ int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *valu
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_get_string";
 	const char *found;
-	int rc = look_up(call, info, key, flag, &found);
+	int rc = info_look_up(call, info, key, flag, &found);
 
 	if (rc)
 		return rc;
@@ -465,7 +465,7 @@ int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_get";
 	const char *found;
-	int rc = look_up(call, info, key, flag, &found);
+	int rc = info_look_up(call, info, key, flag, &found);
 
 	if (rc)
 		return rc;
@@ -485,7 +485,7 @@ int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *f
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_get_valuelen";
 	const char *found;
-	int rc = look_up(call, info, key, flag, &found);
+	int rc = info_look_up(call, info, key, flag, &found);
 
 	if (rc)
 		return rc;

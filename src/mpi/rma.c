@@ -10,8 +10,8 @@
 /* ---- arguments --------------------------------------------------------------------------------------------- */
 
 /* Checks one buffer. */
-static int check_buffer(struct hdl_win *w, const char *call, const char *name, const void *buf, MPI_Count count,
-			MPI_Datatype handle, const struct hdl_type **type)
+static int rma_buffer_check(struct hdl_win *w, const char *call, const char *name, const void *buf, MPI_Count count,
+			    MPI_Datatype handle, const struct hdl_type **type)
 {
 	struct hdl_type *t = hdl_type_get(handle);
 
@@ -35,7 +35,7 @@ static int check_target_type(struct hdl_win *w, const char *call, MPI_Count coun
 			     const struct hdl_type **type)
 {
 	/* any address: the window has its own */
-	return check_buffer(w, call, "target", (const void *)(uintptr_t)4096, count, handle, type);
+	return rma_buffer_check(w, call, "target", (const void *)(uintptr_t)4096, count, handle, type);
 }
 
 /* Finds the target of an operation, and checks the epoch. *t NULL and MPI_SUCCESS: MPI_PROC_NULL. */
@@ -102,7 +102,7 @@ static cold int move_slowly(const char *call, bool put, void *buf, MPI_Count cou
 
 	if (!w)
 		return hdl_bad_win(call, win);
-	rc = check_buffer(w, call, "origin", buf, count, datatype, &a.type);
+	rc = rma_buffer_check(w, call, "origin", buf, count, datatype, &a.type);
 	if (!rc)
 		rc = check_target_type(w, call, target_count, target_datatype, &a.target_type);
 	if (!rc)
@@ -176,9 +176,9 @@ static inline __attribute__((always_inline)) void plain_copy(void *to, const voi
 		memcpy(to, from, bytes);
 }
 
-static inline __attribute__((always_inline)) int put(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype,
-						     int rank, MPI_Aint disp, MPI_Count target_count,
-						     MPI_Datatype target_datatype, MPI_Win win)
+static inline __attribute__((always_inline)) int rma_put(const char *call, const void *buf, MPI_Count count,
+							 MPI_Datatype datatype, int rank, MPI_Aint disp, MPI_Count target_count,
+							 MPI_Datatype target_datatype, MPI_Win win)
 {
 	size_t bytes;
 	char *to;
@@ -192,9 +192,9 @@ static inline __attribute__((always_inline)) int put(const char *call, const voi
 			   NULL);
 }
 
-static inline __attribute__((always_inline)) int get(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype,
-						     int rank, MPI_Aint disp, MPI_Count target_count,
-						     MPI_Datatype target_datatype, MPI_Win win)
+static inline __attribute__((always_inline)) int rma_get(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype,
+							 int rank, MPI_Aint disp, MPI_Count target_count,
+							 MPI_Datatype target_datatype, MPI_Win win)
 {
 	size_t bytes;
 	const char *from;
@@ -212,8 +212,8 @@ int PMPI_Put##_c(const void *origin_addr, num origin_count, MPI_Datatype origin_
 		 MPI_Aint target_disp, num target_count, MPI_Datatype target_datatype, MPI_Win win)		\
 {														\
 	HDL_LOCKED;												\
-	return put("MPI_Put" #_c, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,	\
-		   target_datatype, win);									\
+	return rma_put("MPI_Put" #_c, origin_addr, origin_count, origin_datatype, target_rank, target_disp,	\
+		       target_count, target_datatype, win);							\
 }														\
 HDL_PROFILED(Put##_c);												\
 														\
@@ -221,8 +221,8 @@ int PMPI_Get##_c(void *origin_addr, num origin_count, MPI_Datatype origin_dataty
 		 MPI_Aint target_disp, num target_count, MPI_Datatype target_datatype, MPI_Win win)		\
 {														\
 	HDL_LOCKED;												\
-	return get("MPI_Get" #_c, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,	\
-		   target_datatype, win);									\
+	return rma_get("MPI_Get" #_c, origin_addr, origin_count, origin_datatype, target_rank, target_disp,	\
+		       target_count, target_datatype, win);							\
 }														\
 HDL_PROFILED(Get##_c);												\
 														\
@@ -318,9 +318,9 @@ static int accumulate(const struct acc_call *c, MPI_Request *request)
 	rc = check_target_type(w, c->call, c->target_count, c->target_type, &a.at.target_type);
 	/* of MPI_NO_OP the origin's arguments are ignored (section 12.3.4.2) */
 	if (!rc && reads)
-		rc = check_buffer(w, c->call, "origin", c->origin, c->origin_count, c->origin_type, &a.at.type);
+		rc = rma_buffer_check(w, c->call, "origin", c->origin, c->origin_count, c->origin_type, &a.at.type);
 	if (!rc && c->fetch)
-		rc = check_buffer(w, c->call, "result", c->result, c->result_count, c->result_type, &a.result_type);
+		rc = rma_buffer_check(w, c->call, "result", c->result, c->result_count, c->result_type, &a.result_type);
 	if (!rc)
 		rc = check_op(w, c->call, c->op, a.at.target_type, c->fetch);
 	if (!rc)
@@ -487,11 +487,11 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
 	w = hdl_win_get(win);
 	if (!w)
 		return hdl_bad_win(call, win);
-	rc = check_buffer(w, call, "origin", origin_addr, 1, datatype, &type);
+	rc = rma_buffer_check(w, call, "origin", origin_addr, 1, datatype, &type);
 	if (!rc)
-		rc = check_buffer(w, call, "compare", compare_addr, 1, datatype, &type);
+		rc = rma_buffer_check(w, call, "compare", compare_addr, 1, datatype, &type);
 	if (!rc)
-		rc = check_buffer(w, call, "result", result_addr, 1, datatype, &type);
+		rc = rma_buffer_check(w, call, "result", result_addr, 1, datatype, &type);
 	if (rc)
 		return rc;
 	if (!can_compare(type))

@@ -476,8 +476,8 @@ int hdl_vcoll_reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_C
 	return reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, role, form);
 }
 
-static int scan(const char *call, bool inclusive, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
-		MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
+static int prefix_reduction(const char *call, bool inclusive, const void *sendbuf, void *recvbuf, MPI_Count count,
+			    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_vcoll a = { .coll = inclusive ? HDL_V_SCAN : HDL_V_EXSCAN, .op = op };
@@ -519,8 +519,9 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 int hdl_vcoll_reduce_part(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
 			   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
-	return coll == HDL_REDUCE_SCATTER ? reduce_scatter_block(call, sendbuf, recvbuf, count, datatype, op, comm, form) :
-					    scan(call, coll == HDL_SCAN, sendbuf, recvbuf, count, datatype, op, comm, form);
+	if (coll == HDL_REDUCE_SCATTER)
+		return reduce_scatter_block(call, sendbuf, recvbuf, count, datatype, op, comm, form);
+	return prefix_reduction(call, coll == HDL_SCAN, sendbuf, recvbuf, count, datatype, op, comm, form);
 }
 
 static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, const void *counts, bool large,

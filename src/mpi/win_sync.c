@@ -345,7 +345,7 @@ static cold int flush_refused(const char *call, int rank, MPI_Win win)
 }
 
 /* Local completion is completion: an operation that is complete at its target has no local part any more. */
-static inline __attribute__((always_inline)) int flush(const char *call, int rank, MPI_Win win)
+static inline __attribute__((always_inline)) int win_flush(const char *call, int rank, MPI_Win win)
 {
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_target *t;
@@ -365,14 +365,14 @@ static inline __attribute__((always_inline)) int flush(const char *call, int ran
 int PMPI_Win_flush(int rank, MPI_Win win)
 {
 	HDL_LOCKED;
-	return flush("MPI_Win_flush", rank, win);
+	return win_flush("MPI_Win_flush", rank, win);
 }
 HDL_PROFILED(Win_flush);
 
 int PMPI_Win_flush_local(int rank, MPI_Win win)
 {
 	HDL_LOCKED;
-	return flush("MPI_Win_flush_local", rank, win);
+	return win_flush("MPI_Win_flush_local", rank, win);
 }
 HDL_PROFILED(Win_flush_local);
 

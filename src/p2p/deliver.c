@@ -44,7 +44,7 @@ void hdl_deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int tag
 }
 
 /* Copies between two layouts, through a buffer that stays in the cache. */
-static __attribute__((noinline)) void copy_runs(struct hdl_op *recv, const struct hdl_op *send, size_t n)
+static __attribute__((noinline)) void deliver_runs(struct hdl_op *recv, const struct hdl_op *send, size_t n)
 {
 	char packed[16384];
 
@@ -66,7 +66,7 @@ static void copy_self(struct hdl_op *recv, const struct hdl_op *send, size_t n)
 	} else if (!send->type) {
 		hdl_unpack(recv->buf, send->buf, recv->count, recv->type, 0, n);
 	} else {
-		copy_runs(recv, send, n);
+		deliver_runs(recv, send, n);
 	}
 }
 

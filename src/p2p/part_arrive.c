@@ -24,7 +24,7 @@ static int nboxes;
 
 /* ---- ends ------------------------------------------------------------------------------------------------- */
 
-static void part_done(struct hdl_part *p)
+static void part_epoch_done(struct hdl_part *p)
 {
 	p->active = false;
 	if (p->look_link) {
@@ -46,7 +46,7 @@ void hdl_part_check(struct hdl_part *p)
 	bool all = p->sends ? (p->box ? p->box_closed : p->nsent == p->n) : p->each ? p->received == p->total : p->received;
 
 	if (p->active && !p->inflight && (p->error || all))
-		part_done(p);
+		part_epoch_done(p);
 }
 
 void hdl_part_fail(struct hdl_part *p, int class, const char *why)

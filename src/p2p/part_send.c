@@ -11,7 +11,7 @@ static bool draining;			/* atomic */
 
 /* ---- sending ---------------------------------------------------------------------------------------------- */
 
-static void out_free(struct part_out *o)
+static void part_out_free(struct part_out *o)
 {
 	hdl_buf_put(o->packed);
 	hdl_buf_put(o);
@@ -23,7 +23,7 @@ static void out_sent(struct hdl_send *s, int err)
 	struct hdl_part *p = o->part;
 
 	p->inflight--;
-	out_free(o);
+	part_out_free(o);
 	if (err && err != -ECANCELED)	/* ECANCELED: the receiver refused it, and has the error */
 		hdl_part_fail_errno(p, err);
 	else
@@ -31,7 +31,7 @@ static void out_sent(struct hdl_send *s, int err)
 }
 
 /* Sends DATA. data NULL: without a payload. Takes over o. */
-static void out_send(struct hdl_part *p, struct part_out *o, const void *data, size_t len)
+static void part_out_send(struct hdl_part *p, struct part_out *o, const void *data, size_t len)
 {
 	int r;
 
@@ -41,7 +41,7 @@ static void out_send(struct hdl_part *p, struct part_out *o, const void *data, s
 		p->inflight++;
 		return;
 	}
-	out_free(o);
+	part_out_free(o);
 	if (r < 0)
 		hdl_part_fail_errno(p, r);
 }
@@ -52,13 +52,13 @@ static void out_put(struct hdl_rma *rma, int err)
 	struct hdl_part *p = o->part;
 
 	if (!err) {
-		out_send(p, o, NULL, 0);	/* the put still counts, so p is not done in it */
+		part_out_send(p, o, NULL, 0);	/* the put still counts, so p is not done in it */
 		p->inflight--;
 		hdl_part_check(p);
 		return;
 	}
 	p->inflight--;
-	out_free(o);
+	part_out_free(o);
 	hdl_part_fail_errno(p, err);
 }
 
@@ -70,11 +70,11 @@ static void send_put(struct hdl_part *p, struct part_out *o)
 	o->rma.done = out_put;
 	r = hdl_put(p->rkey, o->head.offset, p->run + o->head.offset, o->head.len, &o->rma);
 	if (r > 0) {
-		out_send(p, o, NULL, 0);
+		part_out_send(p, o, NULL, 0);
 	} else if (!r) {
 		p->inflight++;
 	} else {
-		out_free(o);
+		part_out_free(o);
 		hdl_part_fail_errno(p, r);
 	}
 }
@@ -99,13 +99,13 @@ static void send_bytes(struct hdl_part *p, uint64_t offset, size_t len)
 	if (!p->run && len) {
 		o->packed = hdl_buf_get(len);
 		if (!o->packed) {
-			out_free(o);
+			part_out_free(o);
 			hdl_part_fail(p, MPI_ERR_NO_MEM, "out of memory for packing");
 			return;
 		}
 		hdl_pack(o->packed, p->buf, p->count, p->type, (MPI_Count)offset, len);
 	}
-	out_send(p, o, o->packed ? o->packed : p->run + offset, len);
+	part_out_send(p, o, o->packed ? o->packed : p->run + offset, len);
 }
 
 /* Fetches the lines that box_store(p, i) will write: the receiver's core has them from the epoch before. */
@@ -150,7 +150,7 @@ static void box_close(struct hdl_part *p)
 	o->packed = NULL;
 	o->head = (struct part_data){ .total = p->total, .id = p->id_there, .epoch = p->epoch, .put = PUT_IN_BOX,
 				      .number = p->number, .tag = p->tag, .context = p->context };
-	out_send(p, o, NULL, 0);
+	part_out_send(p, o, NULL, 0);
 }
 
 /* ---- sending within this process ------------------------------------------------------------------------------- */

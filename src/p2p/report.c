@@ -368,7 +368,7 @@ static void on_ask_leaving(bool now)
 
 /* ---- being asked ---------------------------------------------------------------------------------------------- */
 
-static void on_signal(int sig)
+static void report_on_signal(int sig)
 {
 	int saved = errno;
 
@@ -462,7 +462,7 @@ void hdl_report_leaving(void)
 int hdl_report_init(void)
 {
 	/* No SA_RESTART: a sleep ends, and the rank looks at its queues. */
-	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigaction sa = { .sa_handler = report_on_signal };
 
 	if (!hdl_vars.report_hang)
 		return 0;

@@ -220,7 +220,7 @@ static int channel_run(struct rcm_channel *ch, const struct rdma_ucm_cmd_hdr *hd
 
 /* Opens the device for the first command that needs it; every channel watches the bell of port events from then on. Returns 0 or
  * -errno. */
-static int device_open(void)
+static int command_device_open(void)
 {
 	bool opened;
 	int err = rcm_device_open(&opened);
@@ -245,7 +245,7 @@ static int command_run(int fd, const struct rdma_ucm_cmd_hdr *hdr, union command
 		err = rcm_migrate_id(fd, &c->migrate_id, &a.migrate_id);
 	} else {
 		if (commands[hdr->cmd].device && !is_question(hdr->cmd, c))
-			err = device_open();
+			err = command_device_open();
 		struct rcm_channel *ch = err ? NULL : rcm_channel_lock(fd);
 		if (!ch)
 			return err ? err : -errno;

@@ -32,7 +32,7 @@ int rcm_port_bell(void)
 }
 
 /* The child of a fork has no device: its next bound id opens one. The parent's bell stays in the channels' epoll descriptors. */
-static void device_fork_child(void)
+static void rcm_device_fork_child(void)
 {
 	pthread_mutex_init(&device_lock, NULL);
 	context = NULL;
@@ -46,10 +46,10 @@ static void hash_fabric(const char *name)
 }
 
 /* Must hold device_lock. */
-static int device_open(void)
+static int device_open_locked(void)
 {
 	static bool fork_handler;
-	int n, err = fork_handler ? 0 : -pthread_atfork(NULL, NULL, device_fork_child);
+	int n, err = fork_handler ? 0 : -pthread_atfork(NULL, NULL, rcm_device_fork_child);
 	struct ibv_device **list = err ? NULL : shca_own_device_list(&n);
 
 	if (!list)
@@ -78,7 +78,7 @@ int rcm_device_open(bool *opened)
 	*opened = false;
 	pthread_mutex_lock(&device_lock);
 	if (!context) {
-		err = device_open();
+		err = device_open_locked();
 		*opened = !err;
 	}
 	pthread_mutex_unlock(&device_lock);

@@ -133,7 +133,7 @@ int rcm_name_take(const struct rcm_id *id)
 	return fd_raise_over_select(fd);
 }
 
-static int connect_at(uint64_t service, const char *host)
+static int port_name_connect(uint64_t service, const char *host)
 {
 	struct sockaddr_un un;
 	socklen_t len = name_address(&un, service, host);
@@ -160,7 +160,7 @@ int rcm_name_connect(const struct rcm_id *id)
 	host_part(host, &id->dst, 0);
 	/* A listener of this user has one of the names. Another user may have bound the other ones, and may not answer there. */
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
-		int fd = connect_at(service, names[i]);
+		int fd = port_name_connect(service, names[i]);
 		if (fd >= 0 || (fd != -ECONNREFUSED && fd != -EAGAIN))
 			return fd;
 		if (fd == -EAGAIN)

@@ -15,7 +15,7 @@ static uint64_t timer_length(enum rcm_timer kind)
 }
 
 /* Makes the channel's timer, unless it is there: the program may have closed it, and use the number. Returns 0 or -errno. */
-static int timer_ready(struct rcm_channel *ch)
+static int channel_timer_ready(struct rcm_channel *ch)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};
 
@@ -33,7 +33,7 @@ static int timer_ready(struct rcm_channel *ch)
 
 int rcm_timer_ready(const struct rcm_id *id, const char *call)
 {
-	int err = timer_ready(atomic_load(&id->channel));
+	int err = channel_timer_ready(atomic_load(&id->channel));
 
 	return err ? -shca_refuse(-err, "%s: no timer for the event channel%s", call, shca_limit_of(-err)) : 0;
 }
@@ -47,7 +47,7 @@ static void timer_arm(struct rcm_channel *ch)
 		if (ch->timers[i] && (!first || ch->timers[i]->due < first))
 			first = ch->timers[i]->due;
 	struct itimerspec t = {.it_value = {(time_t)(first / 1000000000), (long)(first % 1000000000)}};
-	int err = timer_ready(ch);
+	int err = channel_timer_ready(ch);
 	if (err) {
 		shca_error("RDMA CM: no descriptor for a timer is left: %s%s. TIMEWAIT_EXIT and time-outs do not come",
 			   strerror(-err), shca_limit_of(-err));

@@ -314,8 +314,9 @@ static int hashed_lock_regions(struct hdl_win *w, struct hdl_target *t, uint32_t
 }
 
 /* Updates elements under the lock of the first one; all have that lock. */
-static int locked(struct hdl_win *w, struct hdl_target *t, const struct hdl_element *e, const struct hdl_acc_piece *piece,
-		  unsigned n, size_t elements, const char *in, const char *compare, char *out, char *buf)
+static int update_locked(struct hdl_win *w, struct hdl_target *t, const struct hdl_element *e,
+			 const struct hdl_acc_piece *piece, unsigned n, size_t elements, const char *in, const char *compare,
+			 char *out, char *buf)
 {
 	uint32_t *word = &t->state->hashed[hdl_hashed_index(piece[0].at - t->base, t->granule)].word;
 	int rc;
@@ -344,7 +345,7 @@ struct walk {
 };
 
 /* Moves to the next run if the current one is used up. Returns false at the end. */
-static bool walk_run(struct walk *k)
+static bool acc_walk_run(struct walk *k)
 {
 	void *run;
 
@@ -369,11 +370,11 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 	size_t got = 0, bytes;
 
 	*n = 0;
-	if (!walk_run(k))
+	if (!acc_walk_run(k))
 		return 0;
 	if (!e->whole || k->left < e->size) {
 		/* an element with holes, or one that is divided among runs (of which only MPI_REPLACE and MPI_NO_OP know) */
-		while (got < e->size && *n < PIECES && walk_run(k)) {
+		while (got < e->size && *n < PIECES && acc_walk_run(k)) {
 			bytes = smaller(k->left, e->size - got);
 			piece[(*n)++] = (struct hdl_acc_piece){ k->at, bytes };
 			k->at += bytes;
@@ -453,7 +454,7 @@ int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc
 		if (n == 1 && is_native(t, &e, piece[0].at) && !t->alone)
 			native(&e, (void *)((uintptr_t)t->memory + (piece[0].at - t->base)), operand, result, elements);
 		else
-			rc = locked(w, t, &e, piece, n, elements, operand, compare, result, buf);
+			rc = update_locked(w, t, &e, piece, n, elements, operand, compare, result, buf);
 		if (result && !rc)
 			hdl_side_give(&out, result, elements * e.size);
 	}

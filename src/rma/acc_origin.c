@@ -55,7 +55,7 @@ struct result_in {
 };
 static struct hdl_pool outs = HDL_POOL(struct hdl_rma_out, 16);
 
-static void out_free(struct hdl_rma_out *o)
+static void acc_out_free(struct hdl_rma_out *o)
 {
 	while (o->results) {
 		struct result_in *in = o->results;
@@ -78,7 +78,7 @@ static void out_free(struct hdl_rma_out *o)
 	hdl_pool_put(&outs, o);
 }
 
-static struct hdl_stream *stream_new(const void *buf, MPI_Count count, const struct hdl_type *type, struct hdl_type **held)
+static struct hdl_stream *acc_stream_new(const void *buf, MPI_Count count, const struct hdl_type *type, struct hdl_type **held)
 {
 	struct hdl_stream *s = malloc(hdl_stream_bytes(type));
 
@@ -91,7 +91,7 @@ static struct hdl_stream *stream_new(const void *buf, MPI_Count count, const str
 }
 
 /* Sends the next piece of an accumulate: whole elements. Returns 0 or a negative errno. */
-static int out_send(struct hdl_rma_out *o)
+static int acc_out_send(struct hdl_rma_out *o)
 {
 	struct hdl_target *t = o->t;
 	size_t element = (size_t)o->base->size, most = HDL_PIECE_BYTES / element * element, got = 0, part;
@@ -147,7 +147,7 @@ static void out_end(struct hdl_rma_out *o)
 		t->out_last = NULL;
 	t->messages -= o->messages;
 	hdl_rma_part_ended(t, o->g, o->error);
-	out_free(o);
+	acc_out_free(o);
 }
 
 static void pump_turn(struct hdl_target *t)
@@ -157,7 +157,7 @@ static void pump_turn(struct hdl_target *t)
 	for (o = t->out; o && !o->left; o = o->next)
 		;
 	while (o && t->messages < WINDOW) {
-		int r = out_send(o);
+		int r = acc_out_send(o);
 
 		if (r) {
 			o->error = hdl_class_of(-r);
@@ -178,7 +178,7 @@ static void pump_turn(struct hdl_target *t)
 /*
  * Sends what the window of messages allows, and ends accumulates that are complete. A send may take arrivals in, whose handlers
  * come here again; they leave the sending to the call that is sending, since pieces must leave in their order:
- *     1. out_send takes piece 2 from the stream, and hdl_am_send takes in the answer to piece 0
+ *     1. acc_out_send takes piece 2 from the stream, and hdl_am_send takes in the answer to piece 0
  *     2. on_result would send piece 3 here, ahead of piece 2
  */
 static void pump(struct hdl_target *t)
@@ -310,11 +310,11 @@ static int to_self(struct hdl_win *w, const struct hdl_acc_args *a, const struct
 
 	if (compare)
 		hdl_pack(packed, compare, 1, base, 0, element);
-	s[0] = stream_new(mem, a->at.target_count, a->at.target_type, &held[0]);
+	s[0] = acc_stream_new(mem, a->at.target_count, a->at.target_type, &held[0]);
 	if (a->op != MPI_NO_OP)
-		s[1] = stream_new(a->at.buf, a->at.count, a->at.type, &held[1]);
+		s[1] = acc_stream_new(a->at.buf, a->at.count, a->at.type, &held[1]);
 	if (a->fetch)
-		s[2] = stream_new(a->result, a->result_count, a->result_type, &held[2]);
+		s[2] = acc_stream_new(a->result, a->result_count, a->result_type, &held[2]);
 	if (!s[0] || (a->op != MPI_NO_OP && !s[1]) || (a->fetch && !s[2]))
 		rc = hdl_rma_no_memory("an accumulate");
 	while (left && !rc) {
@@ -369,14 +369,14 @@ int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct
 		memcpy(o->small, from, (size_t)a->at.type->true_extent);	/* the padding behind may be another mapping's */
 		from = o->small;
 	}
-	o->at = stream_new((void *)(uintptr_t)offset, a->at.target_count, a->at.target_type, &o->target_type);
+	o->at = acc_stream_new((void *)(uintptr_t)offset, a->at.target_count, a->at.target_type, &o->target_type);
 	good = o->at;
 	if (a->op != MPI_NO_OP)
-		good &= (o->in = stream_new(from, a->at.count, a->at.type, &o->type)) != NULL;
+		good &= (o->in = acc_stream_new(from, a->at.count, a->at.type, &o->type)) != NULL;
 	if (a->fetch)
-		good &= (o->out = stream_new(a->result, a->result_count, a->result_type, &o->result_type)) != NULL;
+		good &= (o->out = acc_stream_new(a->result, a->result_count, a->result_type, &o->result_type)) != NULL;
 	if (!good) {
-		out_free(o);
+		acc_out_free(o);
 		return hdl_rma_no_memory("an accumulate");
 	}
 	*(t->out_last ? &t->out_last->next : &t->out) = o;
@@ -394,7 +394,7 @@ void hdl_acc_origin_drop(struct hdl_target *t)
 
 	while ((o = t->out)) {
 		t->out = o->next;
-		out_free(o);
+		acc_out_free(o);
 	}
 }
 

@@ -23,7 +23,7 @@ struct hdl_rma_in {
 	char data[];
 };
 
-static void answer(const struct hdl_acc_head *to, struct hdl_ep *ep, int error, struct hdl_msg *m, size_t bytes)
+static void acc_answer(const struct hdl_acc_head *to, struct hdl_ep *ep, int error, struct hdl_msg *m, size_t bytes)
 {
 	struct hdl_result_head h = { .cookie = to->cookie, .bytes = to->bytes, .error = error };
 
@@ -98,7 +98,7 @@ static void carry_out(struct hdl_rma_in *in)
 	if (!error)
 		hdl_acc_here(piece, h->runs, base, (MPI_Op)(uintptr_t)h->op, h->has_data ? data : NULL,
 			     h->has_compare ? in->data + want : NULL, m ? m->data : NULL);
-	answer(h, in->t->ep, error, m, m ? h->bytes : 0);
+	acc_answer(h, in->t->ep, error, m, m ? h->bytes : 0);
 }
 
 /* Carries out the pieces of an origin that are ready, in their order. */
@@ -141,7 +141,7 @@ static void on_acc(void *context, const struct hdl_am *am)
 	if (!w || (uint32_t)w->state->nonce != h.nonce) {
 		if (am->rts)
 			hdl_ep_refuse(am->ep, am->rts);
-		answer(&h, am->ep, MPI_ERR_RMA_RANGE, NULL, 0);
+		acc_answer(&h, am->ep, MPI_ERR_RMA_RANGE, NULL, 0);
 		return;
 	}
 	in = malloc(sizeof(*in) + am->len);
@@ -200,7 +200,7 @@ void hdl_acc_target_gone(struct hdl_win *w)
 			if (!t->in)
 				t->in_last = NULL;
 			in_drop(in);
-			answer(&head, t->ep, MPI_ERR_RMA_RANGE, NULL, 0);
+			acc_answer(&head, t->ep, MPI_ERR_RMA_RANGE, NULL, 0);
 		}
 	}
 }

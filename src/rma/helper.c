@@ -48,7 +48,7 @@ static bool helper_turns(struct helper *h)
 	return found;
 }
 
-static void *helper_main(void *arg)
+static void *win_helper_main(void *arg)
 {
 	struct helper *h = arg;
 	struct timespec pause = { .tv_nsec = PERIOD };
@@ -69,7 +69,7 @@ void hdl_rma_helper_begin(void)
 		return;
 	hdl_threads = true;
 	/* a stack of the default size: progress may call the program's reduction functions */
-	if (!hdl_thread_create(&helper->thread, NULL, helper_main, helper, "heddle-rma"))
+	if (!hdl_thread_create(&helper->thread, NULL, win_helper_main, helper, "heddle-rma"))
 		return;
 	hdl_warn("no thread can be made: operations on this rank's windows wait while the rank computes outside the library");
 	free(helper);

@@ -28,7 +28,7 @@ static struct part *free_parts;
 
 /* ---- parts --------------------------------------------------------------------------------------------------------------- */
 
-static void part_done(struct hdl_rma *op, int err)
+static void move_part_done(struct hdl_rma *op, int err)
 {
 	struct part *p = container_of(op, struct part, rma);
 
@@ -75,10 +75,10 @@ static int begin_part(bool put, struct hdl_rkey *key, uint64_t offset, void *buf
 {
 	int r;
 
-	p->rma.done = part_done;
+	p->rma.done = move_part_done;
 	r = put ? hdl_put(key, offset, buf, bytes, &p->rma) : hdl_get(key, offset, buf, bytes, &p->rma);
 	if (r > 0)
-		part_done(&p->rma, 0);
+		move_part_done(&p->rma, 0);
 	return r < 0 ? hdl_rma_class(r) : MPI_SUCCESS;
 }
 
@@ -180,8 +180,8 @@ int hdl_rma_range(const struct hdl_win *w, const struct hdl_target *t, const str
 	struct hdl_stream *const name = __builtin_alloca_with_align((type) ? hdl_stream_bytes(type) : 16, 128)
 
 /* Copies between (buf, count, type) and (mem, count, type), both in memory of this process. */
-static void copy(bool put, void *buf, MPI_Count count, const struct hdl_type *type, void *mem, MPI_Count mem_count,
-		 const struct hdl_type *mem_type, size_t bytes)
+static void move_copy(bool put, void *buf, MPI_Count count, const struct hdl_type *type, void *mem, MPI_Count mem_count,
+		      const struct hdl_type *mem_type, size_t bytes)
 {
 	bool run = hdl_type_is_run(type, count) || hdl_type_find_run(type, count, &buf);
 	bool mem_run = hdl_type_is_run(mem_type, mem_count) || hdl_type_find_run(mem_type, mem_count, &mem);
@@ -257,8 +257,8 @@ static int move(struct hdl_win *w, struct hdl_target *t, bool put, const struct 
 	if (hdl_target_failed(t))
 		return hdl_rma_dead(w, t->rank, put ? "put to" : "get from");
 	if (t->lane == HDL_LANE_MAPPED) {
-		copy(put, a->buf, a->count, a->type, (void *)((uintptr_t)t->memory + (uint64_t)offset), a->target_count,
-		     a->target_type, bytes);
+		move_copy(put, a->buf, a->count, a->type, (void *)((uintptr_t)t->memory + (uint64_t)offset), a->target_count,
+			  a->target_type, bytes);
 		return MPI_SUCCESS;
 	}
 	if (t->lane == HDL_LANE_DEVICE) {

@@ -33,7 +33,7 @@ static struct table *table_now(const struct hdl_win *w)
 }
 
 /* Replaces the table by one with room for more. */
-static int table_grow(struct hdl_win *w)
+static int regions_grow(struct hdl_win *w)
 {
 	uint64_t room = w->state->regions_room ? 2 * w->state->regions_room : 16, where = 0;
 	struct table *old = table_now(w), *t = hdl_tp_share(hdl_mpi_tp, sizeof(*t) + room * sizeof(t->region[0]), &where);
@@ -60,7 +60,7 @@ static void change_end(struct hdl_win *w)
 	__atomic_store_n(&w->state->version, w->state->version + 1, __ATOMIC_SEQ_CST);
 }
 
-static int publish(struct hdl_win *w, const struct hdl_attached *a)
+static int region_publish(struct hdl_win *w, const struct hdl_attached *a)
 {
 	struct hdl_win_region *r;
 	int rc = MPI_SUCCESS;
@@ -69,7 +69,7 @@ static int publish(struct hdl_win *w, const struct hdl_attached *a)
 		return MPI_SUCCESS;
 	change_begin(w);
 	if (w->state->regions_n == w->state->regions_room)
-		rc = table_grow(w);
+		rc = regions_grow(w);
 	if (!rc) {
 		r = &table_now(w)->region[w->state->regions_n++];
 		*r = (struct hdl_win_region){ .base = (uintptr_t)a->base, .size = a->size };
@@ -114,7 +114,7 @@ int hdl_win_attach(struct hdl_win *w, void *base, MPI_Aint size)
 		free(a);
 		return hdl_rma_no_memory("a region of a dynamic window");
 	}
-	rc = size ? publish(w, a) : MPI_SUCCESS;
+	rc = size ? region_publish(w, a) : MPI_SUCCESS;
 	if (rc) {
 		hdl_mr_deregister(a->mr);
 		free(a);

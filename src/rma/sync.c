@@ -125,7 +125,7 @@ struct group_wait {
 
 /* Returns the first rank of the group whose counter is not there yet: those whose processes have failed last. -1: none is
  * missing. *failed: the result's process has failed. */
-static int missing(const struct group_wait *q, bool *failed)
+static int group_missing(const struct group_wait *q, bool *failed)
 {
 	int dead = -1;
 
@@ -149,7 +149,7 @@ static bool group_ready(const void *arg)
 {
 	bool failed;
 
-	return missing(arg, &failed) < 0 || failed;
+	return group_missing(arg, &failed) < 0 || failed;
 }
 
 /* Waits for all of the group, and uses the counters up. */
@@ -160,7 +160,7 @@ static int group_wait(const struct group_wait *q, const char *what)
 
 	if (!group_ready(q))
 		hdl_rma_wait(q->w, group_ready, q);
-	dead = missing(q, &failed);
+	dead = group_missing(q, &failed);
 	for (int i = 0; i < q->g->size; i++) {
 		struct hdl_target *t = group_target(q->w, q->g, i);
 

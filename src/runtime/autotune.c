@@ -62,7 +62,7 @@ static struct hdl_autotune shared = { .row = &rows[HDL_TUNE_RING], .fixed = true
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct table *table;
 
-static bool table_grow(void)
+static bool controllers_grow(void)
 {
 	uint32_t most = table ? 2 * table->most : 16;
 	struct table *t = malloc(sizeof(*t) + most * sizeof(t->of[0]));
@@ -86,7 +86,7 @@ static uint32_t autotune_enter(struct hdl_autotune *t)
 
 	while (table && id < table->n && table->of[id])
 		id++;
-	if ((!table || id == table->most) && !table_grow())
+	if ((!table || id == table->most) && !controllers_grow())
 		return 0;
 	table->of[id] = t;
 	table->n = id < table->n ? table->n : id + 1;

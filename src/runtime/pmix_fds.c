@@ -15,7 +15,7 @@ static int connection = -1;
 static ino_t inode;		/* of the socket: the descriptor may be another file's by now */
 
 /* The port of the process that fd is connected with; 0: fd is no such socket. */
-static unsigned port_of(int fd)
+static unsigned tcp_port_of(int fd)
 {
 	union {
 		struct sockaddr any;
@@ -56,7 +56,7 @@ void hdl_pmix_fds_note(const char *uri)
 	struct stat st;
 
 	for (int fd = 0; port && fd < MOST; fd++) {
-		if (port_of(fd) != port || fstat(fd, &st))
+		if (tcp_port_of(fd) != port || fstat(fd, &st))
 			continue;
 		connection = fd;
 		inode = st.st_ino;

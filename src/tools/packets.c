@@ -132,22 +132,22 @@ static void put8(struct packets *p, uint8_t v)
 	p->bytes[p->n++] = v;
 }
 
-static void put16(struct packets *p, uint16_t v)
+static void packets_put16(struct packets *p, uint16_t v)
 {
 	put8(p, (uint8_t)(v >> 8));
 	put8(p, (uint8_t)v);
 }
 
-static void put32(struct packets *p, uint32_t v)
+static void packets_put32(struct packets *p, uint32_t v)
 {
-	put16(p, (uint16_t)(v >> 16));
-	put16(p, (uint16_t)v);
+	packets_put16(p, (uint16_t)(v >> 16));
+	packets_put16(p, (uint16_t)v);
 }
 
-static void put64(struct packets *p, uint64_t v)
+static void packets_put64(struct packets *p, uint64_t v)
 {
-	put32(p, (uint32_t)(v >> 32));
-	put32(p, (uint32_t)v);
+	packets_put32(p, (uint32_t)(v >> 32));
+	packets_put32(p, (uint32_t)v);
 }
 
 static void put_bytes(struct packets *p, const void *s, size_t n)
@@ -174,7 +174,7 @@ struct packet {
 };
 
 /* The port that the packet leaves by. */
-static const struct packets_port *port_of(const struct packets *p, const struct packet *k)
+static const struct packets_port *packets_port_of(const struct packets *p, const struct packet *k)
 {
 	return &p->port[(k->answer ? k->r->to_port : k->r->port) == 2];
 }
@@ -198,7 +198,7 @@ static uint32_t class_flow(const struct shca_trace_record *r)
 
 static void put_gids(struct packets *p, const struct packet *k)
 {
-	put_bytes(p, port_of(p, k)->gid, 16);
+	put_bytes(p, packets_port_of(p, k)->gid, 16);
 	if (k->r->dqpn == SHCA_MULTICAST)
 		put_bytes(p, &k->r->arg[2], 16);
 	else
@@ -214,16 +214,16 @@ static void put_roce_front(struct packets *p, const struct packet *k, uint32_t i
 
 	put_bytes(p, "\x02shca\0\x02shca", 11);
 	put8(p, 0);
-	put16(p, 0x86dd);
-	put32(p, 6u << 28 | class_flow(r));
-	put16(p, (uint16_t)ip_bytes);
+	packets_put16(p, 0x86dd);
+	packets_put32(p, 6u << 28 | class_flow(r));
+	packets_put16(p, (uint16_t)ip_bytes);
 	put8(p, 17);
 	put8(p, hops ? hops : 64);
 	put_gids(p, k);
-	put16(p, (uint16_t)(0xc000 | ((k->from ^ k->to * 31) & 0x3fff)));
-	put16(p, ROCE_PORT);
-	put16(p, (uint16_t)ip_bytes);
-	put16(p, 0);
+	packets_put16(p, (uint16_t)(0xc000 | ((k->from ^ k->to * 31) & 0x3fff)));
+	packets_put16(p, ROCE_PORT);
+	packets_put16(p, (uint16_t)ip_bytes);
+	packets_put16(p, 0);
 }
 
 /* words: from the first byte of the LRH to the last of the ICRC. IBTA 7.7, 8.3. */
@@ -235,13 +235,13 @@ static void put_ib_front(struct packets *p, const struct packet *k, uint32_t wor
 
 	put8(p, 0);	/* VL 0, version 0 */
 	put8(p, (uint8_t)(sl << 4 | (grh ? 3 : 2)));
-	put16(p, r->dqpn == SHCA_MULTICAST ? SHCA_MULTICAST_LID : port_to(p, k)->lid);
-	put16(p, (uint16_t)words);
-	put16(p, port_of(p, k)->lid);
+	packets_put16(p, r->dqpn == SHCA_MULTICAST ? SHCA_MULTICAST_LID : port_to(p, k)->lid);
+	packets_put16(p, (uint16_t)words);
+	packets_put16(p, packets_port_of(p, k)->lid);
 	if (!grh)
 		return;
-	put32(p, 6u << 28 | class_flow(r));
-	put16(p, (uint16_t)(words * 4 - 8 - 40));
+	packets_put32(p, 6u << 28 | class_flow(r));
+	packets_put16(p, (uint16_t)(words * 4 - 8 - 40));
 	put8(p, 0x1b);
 	put8(p, (uint8_t)(r->arg[1] >> 32));
 	put_gids(p, k);
@@ -282,10 +282,10 @@ static void put_atomic(struct packets *p, const struct shca_trace_record *r)
 {
 	bool add = r->op == SHCA_OP_FAA || r->op == SHCA_OP_MASKED_FAA, masked = r->op >= SHCA_OP_MASKED_CAS;
 
-	put64(p, r->raddr);
-	put32(p, r->rkey);
-	put64(p, add ? operand(r, 0) : operand(r, masked ? 2 : 1));	/* swap, or add */
-	put64(p, add ? 0 : operand(r, 0));				/* compare */
+	packets_put64(p, r->raddr);
+	packets_put32(p, r->rkey);
+	packets_put64(p, add ? operand(r, 0) : operand(r, masked ? 2 : 1));	/* swap, or add */
+	packets_put64(p, add ? 0 : operand(r, 0));				/* compare */
 }
 
 static void put_extended(struct packets *p, const struct packet *k)
@@ -299,32 +299,32 @@ static void put_extended(struct packets *p, const struct packet *k)
 		return;
 	}
 	if (r->type == IBV_QPT_UD) {
-		put32(p, r->qkey);
-		put32(p, r->qpn);
+		packets_put32(p, r->qkey);
+		packets_put32(p, r->qpn);
 	}
 	if (r->type == IBV_QPT_XRC_SEND && (op < OP_READ_FIRST || op > OP_ATOMIC_ACK))
-		put32(p, r->srqn);
+		packets_put32(p, r->srqn);
 	switch (op) {
 	case OP_WRITE_FIRST: case OP_WRITE_ONLY: case OP_WRITE_ONLY_IMM: case OP_READ_REQUEST: case OP_ATOMIC_WRITE:
-		put64(p, r->raddr);
-		put32(p, r->rkey);
-		put32(p, r->len);
+		packets_put64(p, r->raddr);
+		packets_put32(p, r->rkey);
+		packets_put32(p, r->len);
 		break;
 	case OP_CAS: case OP_FAA:
 		put_atomic(p, r);
 		break;
 	case OP_READ_FIRST: case OP_READ_LAST: case OP_READ_ONLY: case OP_ACK: case OP_ATOMIC_ACK:
-		put32(p, (uint32_t)k->syndrome << 24 | (k->msn & 0xffffff));
+		packets_put32(p, (uint32_t)k->syndrome << 24 | (k->msn & 0xffffff));
 		break;
 	}
 	if (op == OP_ATOMIC_ACK) {
 		memcpy(&was, r->data, r->kept < 8 ? r->kept : 8);
-		put64(p, was);
+		packets_put64(p, was);
 	}
 	if (op == OP_SEND_LAST_IMM || op == OP_SEND_ONLY_IMM || op == OP_WRITE_LAST_IMM || op == OP_WRITE_ONLY_IMM)
 		put_bytes(p, &r->imm, 4);	/* in network order already */
 	else if (op == OP_SEND_LAST_INV || op == OP_SEND_ONLY_INV)
-		put32(p, r->imm);	/* the key, in host order */
+		packets_put32(p, r->imm);	/* the key, in host order */
 }
 
 /* The record's header: time in units of 2^-32 s, little-endian, as nothing else in it. */
@@ -354,9 +354,9 @@ static void write_packet(struct packets *p, const struct packet *k)
 		put_ib_front(p, k, length / 4);
 	put8(p, k->op);
 	put8(p, (uint8_t)((k->solicited ? 0x80 : 0) | 0x40 | pad << 4));
-	put16(p, port_of(p, k)->pkey);
-	put32(p, k->to == SHCA_MULTICAST ? SHCA_MULTICAST_QPN : k->to);
-	put32(p, (k->ack_wanted ? 1u << 31 : 0) | (k->psn & 0xffffff));
+	packets_put16(p, packets_port_of(p, k)->pkey);
+	packets_put32(p, k->to == SHCA_MULTICAST ? SHCA_MULTICAST_QPN : k->to);
+	packets_put32(p, (k->ack_wanted ? 1u << 31 : 0) | (k->psn & 0xffffff));
 	put_extended(p, k);
 	uint32_t have = k->offset < r->kept ? r->kept - k->offset : 0;
 	if (have > k->len)
@@ -387,7 +387,7 @@ static void write_frame(struct packets *p, const struct shca_trace_record *r, co
 		return;
 	}
 	p->n = 0;
-	put16(p, 0);
+	packets_put16(p, 0);
 	put_bytes(p, r->data, r->kept);
 	if (r->kept == r->len) {
 		uint32_t fcs = htole32(~crc32(p, 0xffffffff, r->data, r->kept));
@@ -399,7 +399,7 @@ static void write_frame(struct packets *p, const struct shca_trace_record *r, co
 
 /* ---- a request ----------------------------------------------------------------------------------------------------- */
 
-static struct flow *flow_of(struct packets *p, uint32_t qpn)
+static struct flow *packets_flow_of(struct packets *p, uint32_t qpn)
 {
 	if (2 * p->flows >= p->mask) {
 		uint32_t mask = 2 * p->mask + 1;
@@ -550,7 +550,7 @@ static uint64_t write_response(struct packets *p, const struct packet *request, 
 
 uint64_t packets_write(struct packets *p, const struct shca_trace_record *r, const char *text, uint64_t most)
 {
-	struct flow *f = flow_of(p, r->qpn);
+	struct flow *f = packets_flow_of(p, r->qpn);
 	uint8_t class = class_of(r);
 	bool answered = r->op >= SHCA_OP_READ && r->op <= SHCA_OP_MASKED_FAA;
 	uint64_t n = answered ? 1 : packets_of(r), written = 0;

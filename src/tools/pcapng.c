@@ -21,20 +21,20 @@ struct pcapng {
 	int error;
 };
 
-static void put(struct pcapng *p, const void *bytes, size_t n)
+static void pcapng_put(struct pcapng *p, const void *bytes, size_t n)
 {
 	if (!p->error && n && fwrite(bytes, n, 1, p->f) != 1)
 		p->error = errno ? errno : EIO;
 }
 
-static void put16(struct pcapng *p, uint16_t v)
+static void pcapng_put16(struct pcapng *p, uint16_t v)
 {
-	put(p, &v, sizeof(v));
+	pcapng_put(p, &v, sizeof(v));
 }
 
-static void put32(struct pcapng *p, uint32_t v)
+static void pcapng_put32(struct pcapng *p, uint32_t v)
 {
-	put(p, &v, sizeof(v));
+	pcapng_put(p, &v, sizeof(v));
 }
 
 static uint32_t padded(uint32_t n)
@@ -44,14 +44,14 @@ static uint32_t padded(uint32_t n)
 
 static void put_padded(struct pcapng *p, const void *bytes, uint32_t n)
 {
-	put(p, bytes, n);
-	put(p, "\0\0\0", padded(n) - n);
+	pcapng_put(p, bytes, n);
+	pcapng_put(p, "\0\0\0", padded(n) - n);
 }
 
 static void put_option(struct pcapng *p, uint16_t code, const void *value, uint16_t n)
 {
-	put16(p, code);
-	put16(p, n);
+	pcapng_put16(p, code);
+	pcapng_put16(p, n);
 	put_padded(p, value, n);
 }
 
@@ -76,23 +76,23 @@ struct pcapng *pcapng_open(FILE *f, uint16_t link, const char *interface, const 
 		return NULL;
 	p->f = f;
 	uint32_t n = 28 + text_room(program);
-	put32(p, BLOCK_SECTION);
-	put32(p, n);
-	put32(p, MAGIC);
-	put16(p, 1);	/* version 1.0 */
-	put16(p, 0);
-	put(p, &(int64_t){-1}, 8);	/* the section's length is not known */
+	pcapng_put32(p, BLOCK_SECTION);
+	pcapng_put32(p, n);
+	pcapng_put32(p, MAGIC);
+	pcapng_put16(p, 1);	/* version 1.0 */
+	pcapng_put16(p, 0);
+	pcapng_put(p, &(int64_t){-1}, 8);	/* the section's length is not known */
 	put_text(p, OPTION_USER_PROGRAM, program);
-	put32(p, n);
+	pcapng_put32(p, n);
 	n = 20 + 8 + text_room(interface);
-	put32(p, BLOCK_INTERFACE);
-	put32(p, n);
-	put16(p, link);
-	put16(p, 0);
-	put32(p, 0);	/* packets of any length */
+	pcapng_put32(p, BLOCK_INTERFACE);
+	pcapng_put32(p, n);
+	pcapng_put16(p, link);
+	pcapng_put16(p, 0);
+	pcapng_put32(p, 0);	/* packets of any length */
 	put_option(p, OPTION_IF_TSRESOL, &nanoseconds, 1);
 	put_text(p, OPTION_IF_NAME, interface);
-	put32(p, n);
+	pcapng_put32(p, n);
 	return p;
 }
 
@@ -100,17 +100,17 @@ void pcapng_packet(struct pcapng *p, uint64_t ns, const void *bytes, uint32_t ca
 {
 	uint32_t n = 32 + padded(captured) + (comment ? text_room(comment) : 0);
 
-	put32(p, BLOCK_PACKET);
-	put32(p, n);
-	put32(p, 0);	/* the interface */
-	put32(p, (uint32_t)(ns >> 32));
-	put32(p, (uint32_t)ns);
-	put32(p, captured);
-	put32(p, length);
+	pcapng_put32(p, BLOCK_PACKET);
+	pcapng_put32(p, n);
+	pcapng_put32(p, 0);	/* the interface */
+	pcapng_put32(p, (uint32_t)(ns >> 32));
+	pcapng_put32(p, (uint32_t)ns);
+	pcapng_put32(p, captured);
+	pcapng_put32(p, length);
 	put_padded(p, bytes, captured);
 	if (comment)
 		put_text(p, OPTION_COMMENT, comment);
-	put32(p, n);
+	pcapng_put32(p, n);
 }
 
 int pcapng_close(struct pcapng *p)

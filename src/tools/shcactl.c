@@ -437,14 +437,14 @@ static void print_queues(struct shca_member *m, const struct options *o)
 }
 
 static volatile sig_atomic_t interrupted;
-static void on_signal(int sig)
+static void shcactl_on_signal(int sig)
 {
 	interrupted = sig;
 }
 
 void shcactl_catch(void)
 {
-	struct sigaction act = { .sa_handler = on_signal };	/* no SA_RESTART: sleeps end */
+	struct sigaction act = { .sa_handler = shcactl_on_signal };	/* no SA_RESTART: sleeps end */
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	/* under a limit on the size of files a write fails with EFBIG, and the trace is ended in good order */

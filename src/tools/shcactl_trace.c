@@ -39,7 +39,7 @@ static void trace_usage(FILE *out)
 }
 
 /* The value of an option: "--name=VALUE", or the next argument. NULL: this is another option. "": there is no value. */
-static const char *value_of(const char *name, const struct options *o, int *i)
+static const char *option_value_of(const char *name, const struct options *o, int *i)
 {
 	const char *a = o->argv[*i];
 	size_t n = strlen(name);
@@ -51,7 +51,7 @@ static const char *value_of(const char *name, const struct options *o, int *i)
 	return *i + 1 < o->argc ? o->argv[++*i] : "";
 }
 
-static bool number_in(const char *s, double least, double most, double *v)
+static bool option_number_in(const char *s, double least, double most, double *v)
 {
 	char *end;
 
@@ -73,23 +73,23 @@ static int parse(const struct options *o, struct trace_options *t)
 		const char *s;
 		if (!strcmp(o->argv[i], "--roce")) {
 			t->roce = true;
-		} else if ((s = value_of("-o", o, &i))) {
+		} else if ((s = option_value_of("-o", o, &i))) {
 			t->file = s;
-		} else if ((s = value_of("--queue", o, &i))) {
+		} else if ((s = option_value_of("--queue", o, &i))) {
 			uint32_t qpn = shcactl_number(s);
 			if (!qpn || t->queues == SHCA_TRACE_QUEUES)
 				return wrong(qpn ? "too many queues from" : "no queue number:", s);
 			t->queue[t->queues++] = qpn;
-		} else if ((s = value_of("--data", o, &i))) {
-			if (!number_in(s, 0, SHCA_TRACE_DATA, &v))
+		} else if ((s = option_value_of("--data", o, &i))) {
+			if (!option_number_in(s, 0, SHCA_TRACE_DATA, &v))
 				return wrong("bytes of data", s);
 			t->keep = (uint32_t)v;
-		} else if ((s = value_of("--count", o, &i))) {
-			if (!number_in(s, 1, 1e15, &v))
+		} else if ((s = option_value_of("--count", o, &i))) {
+			if (!option_number_in(s, 1, 1e15, &v))
 				return wrong("number of packets", s);
 			t->packets = (uint64_t)v;
-		} else if ((s = value_of("--seconds", o, &i))) {
-			if (!number_in(s, 0, 1e9, &v))
+		} else if ((s = option_value_of("--seconds", o, &i))) {
+			if (!option_number_in(s, 0, 1e9, &v))
 				return wrong("seconds", s);
 			t->seconds = v;
 		} else {

@@ -10,8 +10,9 @@
  * The program may close a descriptor by a system call that libshca-files.so does not see, and use the number for another file:
  * so the kernel compares first. EPOLL_CTL_MOD of that socket succeeds in the file's epoll descriptor only.
  *
- * Files are never freed, only used again: a stale pointer leads to a file, and `file_of`, under the file's lock, tells whether
- * it is the right one. After fork a file is its opener's: the child can only close it.
+ * Files are never freed, only used again: a stale pointer leads to a file, and `umad_file_of`, called under the file's lock,
+ * returns another file if the descriptor was reused. After fork the process that opened a file may use it: the child can only
+ * close it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +82,7 @@ static struct um_file *free_files;
 /* Set while this thread is inside: close() and read() of the library's own descriptors come here, too. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-static struct entry *entry_of(int fd)
+static struct entry *fd_entry_of(int fd)
 {
 	unsigned n = atomic_load_explicit(&entries_high, memory_order_acquire);
 
@@ -91,9 +92,9 @@ static struct entry *entry_of(int fd)
 	return NULL;
 }
 
-static struct um_file *file_of(int fd)
+static struct um_file *umad_file_of(int fd)
 {
-	struct entry *e = entry_of(fd);
+	struct entry *e = fd_entry_of(fd);
 
 	return e ? atomic_load(&e->file) : NULL;
 }
@@ -112,7 +113,7 @@ static bool watch(struct um_file *f, int fd, bool readable)
 /* Returns the file of a descriptor, locked, or NULL. */
 static struct um_file *file_lock(int fd)
 {
-	struct um_file *f = inside ? NULL : file_of(fd);
+	struct um_file *f = inside ? NULL : umad_file_of(fd);
 	int saved = errno;
 
 	if (!f)
@@ -121,7 +122,7 @@ static struct um_file *file_lock(int fd)
 	/* a lock that another thread held when the process forked stays held in the child */
 	if (f->pid == getpid()) {
 		pthread_mutex_lock(&f->lock);
-		if (file_of(fd) == f && watch(f, fd, f->readable)) {
+		if (umad_file_of(fd) == f && watch(f, fd, f->readable)) {
 			errno = saved;
 			return f;
 		}
@@ -141,7 +142,7 @@ static void file_unlock(struct um_file *f)
 /* A file of the parent, in the child of a fork. */
 static bool is_parents(int fd)
 {
-	struct um_file *f = inside ? NULL : file_of(fd);
+	struct um_file *f = inside ? NULL : umad_file_of(fd);
 
 	return f && f->pid != getpid();
 }
@@ -184,7 +185,7 @@ static void packet_push(struct um_file *f, int fd, struct packet *p)
 
 /* Makes the file's timer, watched by its descriptor fd, unless it is there: the program may have closed it, and use the number.
  * Returns false: no descriptor is left. */
-static bool timer_ready(struct um_file *f, int fd)
+static bool umad_timer_ready(struct um_file *f, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN};
 
@@ -208,7 +209,7 @@ static void timer_set(struct um_file *f, int fd)
 		at.it_value.tv_sec = (time_t)(f->pending->due / 1000000000u);
 		at.it_value.tv_nsec = (long)(f->pending->due % 1000000000u) | 1;
 	}
-	if (timer_ready(f, fd))
+	if (umad_timer_ready(f, fd))
 		timerfd_settime(f->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
@@ -287,7 +288,7 @@ static int send_mad(struct um_file *f, int fd, const struct ib_user_mad_hdr *hdr
 	if (answered) {
 		answer_push(f, fd, hdr, &a);
 	} else {
-		if (!timer_ready(f, fd))
+		if (!umad_timer_ready(f, fd))
 			return shca_refuse(EMFILE, "umad: write: the program has closed the timer of the file, and no descriptor "
 					   "is left for another one (ulimit -n)");
 		struct packet *p = packet_new(hdr, mad, UM_MAD_BYTES);
@@ -300,7 +301,7 @@ static int send_mad(struct um_file *f, int fd, const struct ib_user_mad_hdr *hdr
 	return 0;
 }
 
-static int write_locked(struct um_file *f, int fd, const uint8_t *buf, size_t n)
+static int umad_write_locked(struct um_file *f, int fd, const uint8_t *buf, size_t n)
 {
 	struct ib_user_mad_hdr hdr = {0};
 	uint8_t mad[UM_MAD_BYTES] = "";
@@ -382,7 +383,7 @@ bool um_write(int fd, const void *buf, size_t n, ssize_t *result)
 
 	if (!f)
 		return refuse_parents(fd, result);
-	int err = write_locked(f, fd, buf, n);
+	int err = umad_write_locked(f, fd, buf, n);
 	file_unlock(f);
 	*result = err ? -1 : (ssize_t)n;
 	errno = err ? err : saved;
@@ -541,7 +542,7 @@ bool um_is_file(int fd)
 /* ---- coming and going ------------------------------------------------------------------------------------------- */
 
 /* Frees a packet list. */
-static void packets_free(struct packet **list)
+static void umad_packets_free(struct packet **list)
 {
 	for (struct packet *p; (p = *list) != NULL;) {
 		*list = p->next;
@@ -623,8 +624,8 @@ static void file_free(struct um_file *f, int epoll)
 	/* of the parent's file the lock and the lists may be in any state */
 	if (!ours)
 		return;
-	packets_free(&f->first);
-	packets_free(&f->pending);
+	umad_packets_free(&f->first);
+	umad_packets_free(&f->pending);
 	f->next_free = free_files;
 	free_files = f;
 	pthread_mutex_unlock(&f->lock);
@@ -651,7 +652,7 @@ static bool enter(int fd, struct um_file *f)
 /* Forgets a descriptor; with the last one the file goes. epoll: fd, if it is still the file's. Must hold files_lock. */
 static void forget(int fd, int epoll)
 {
-	struct entry *e = entry_of(fd);
+	struct entry *e = fd_entry_of(fd);
 
 	if (!e)
 		return;
@@ -721,7 +722,7 @@ void um_closing(int fd)
 {
 	int saved = errno;
 
-	if (inside || !entry_of(fd))
+	if (inside || !fd_entry_of(fd))
 		return;
 	inside = true;
 	pthread_mutex_lock(&files_lock);
@@ -747,11 +748,11 @@ void um_duplicated(int fd, int copy)
 {
 	int saved = errno;
 
-	if (inside || fd == copy || (!entry_of(fd) && !entry_of(copy)))
+	if (inside || fd == copy || (!fd_entry_of(fd) && !fd_entry_of(copy)))
 		return;
 	inside = true;
 	pthread_mutex_lock(&files_lock);
-	struct um_file *f = file_of(fd);
+	struct um_file *f = umad_file_of(fd);
 	forget(copy, -1);
 	if (f && is_copy(f, copy) && !enter(copy, f))
 		shca_refuse(EMFILE, "umad: dup: the process has %u descriptors of such files, as many as it can: close one", FDS);

@@ -37,7 +37,7 @@ static const struct place {
 _Static_assert(ARRAY_SIZE(places) == COUNTERS, "counters");
 
 /* Counters stop at their largest value. Widths are 4, 8, or whole bytes. */
-static void put(uint8_t *data, unsigned bit, unsigned width, uint64_t v)
+static void perf_put(uint8_t *data, unsigned bit, unsigned width, uint64_t v)
 {
 	uint64_t most = width == 64 ? UINT64_MAX : (1ull << width) - 1;
 
@@ -49,7 +49,7 @@ static void put(uint8_t *data, unsigned bit, unsigned width, uint64_t v)
 		data[bit / 8 + i] = (uint8_t)(v >> (width - 8 - 8 * i));
 }
 
-static void class_port_info(uint8_t *data)
+static void perf_class_port_info(uint8_t *data)
 {
 	data[0] = data[1] = 1;
 	um_put16(data + 2, ALL_PORT_SELECT | EXTENDED_WIDTH | XMIT_WAIT);
@@ -64,7 +64,7 @@ uint16_t um_perf_get(const struct um_question *q, uint8_t *data)
 	uint64_t values[COUNTERS] = {0};
 
 	if (attribute == UM_CLASS_PORT_INFO) {
-		class_port_info(data);
+		perf_class_port_info(data);
 		return UM_OK;
 	}
 	if (!wide && attribute != PORT_COUNTERS)
@@ -79,9 +79,9 @@ uint16_t um_perf_get(const struct um_question *q, uint8_t *data)
 	data[1] = (uint8_t)port;
 	for (unsigned i = 0; i < COUNTERS; i++) {
 		if (wide && places[i].wide_bit)
-			put(data, places[i].wide_bit, 64, values[i]);
+			perf_put(data, places[i].wide_bit, 64, values[i]);
 		else if (!wide && places[i].width)
-			put(data, places[i].bit, places[i].width, values[i]);
+			perf_put(data, places[i].bit, places[i].width, values[i]);
 	}
 	return UM_OK;
 }

@@ -38,7 +38,7 @@ static bool matches(const struct um_record *kind, const uint8_t *record, const u
 }
 
 /* Lists the records that match into t. Returns the status, or -1 without memory. */
-static int look_up(const struct um_question *q, const struct um_record *kind, struct um_table *t)
+static int sa_list_matches(const struct um_question *q, const struct um_record *kind, struct um_table *t)
 {
 	uint64_t mask = um_64(q->mad + COMPONENT_MASK);
 	const uint8_t *asked = q->mad + UM_SA_DATA;
@@ -84,14 +84,14 @@ static bool answer_table(struct um_answer *out, const struct um_table *t)
 }
 
 /* Returns the status, or -1 without memory. */
-static int get(const struct um_question *q, struct um_answer *out, bool table)
+static int sa_get(const struct um_question *q, struct um_answer *out, bool table)
 {
 	const struct um_record *kind = um_record_find(um_16(q->mad + UM_ATTRIBUTE));
 	struct um_table t = {0};
 
 	if (!kind)
 		return UM_BAD_COMBINATION;
-	int status = look_up(q, kind, &t);
+	int status = sa_list_matches(q, kind, &t);
 	if (!status && table)
 		status = answer_table(out, &t) ? UM_OK : -1;
 	else if (!status && t.n != 1)
@@ -138,7 +138,7 @@ static int join_or_leave(const struct um_question *q, struct um_answer *out, boo
 	return UM_OK;
 }
 
-static void class_port_info(uint8_t *data)
+static void sa_class_port_info(uint8_t *data)
 {
 	data[0] = 1;
 	data[1] = 2;
@@ -146,7 +146,7 @@ static void class_port_info(uint8_t *data)
 }
 
 /* Returns the status, or -1 without memory. */
-static int answer(const struct um_question *q, struct um_answer *out)
+static int sa_answer(const struct um_question *q, struct um_answer *out)
 {
 	uint16_t attribute = um_16(q->mad + UM_ATTRIBUTE);
 
@@ -155,12 +155,12 @@ static int answer(const struct um_question *q, struct um_answer *out)
 	switch (q->mad[UM_METHOD]) {
 	case UM_GET:
 		if (attribute != UM_CLASS_PORT_INFO)
-			return get(q, out, false);
+			return sa_get(q, out, false);
 		memset(out->mad + UM_SA_DATA, 0, SEGMENT);
-		class_port_info(out->mad + UM_SA_DATA);
+		sa_class_port_info(out->mad + UM_SA_DATA);
 		return UM_OK;
 	case UM_GET_TABLE:
-		return get(q, out, true);
+		return sa_get(q, out, true);
 	case UM_SET:
 	case UM_DELETE:
 		return attribute == UM_MCMEMBER ? join_or_leave(q, out, q->mad[UM_METHOD] == UM_SET) : UM_BAD_COMBINATION;
@@ -174,7 +174,7 @@ bool um_sa_answer(const struct um_question *q, struct um_answer *out)
 	/* the request's is 0 mostly; of an answer that is one MAD */
 	memset(out->mad + RMPP_VERSION, 0, 12);
 	out->mad[UM_METHOD] = q->mad[UM_METHOD] == UM_SET ? UM_GET_RESP : (uint8_t)(q->mad[UM_METHOD] | UM_RESPONSE);
-	int status = answer(q, out);
+	int status = sa_answer(q, out);
 	if (status < 0) {
 		free(out->mad);
 		out->mad = NULL;

@@ -19,7 +19,7 @@ static void ports_copy(struct um_subnet *s, const struct shca_ports *all)
 	}
 }
 
-static void ports_of(const struct shca_member *m, void *s)
+static void subnet_ports_of(const struct shca_member *m, void *s)
 {
 	ports_copy(s, &m->hdr->ports);
 }
@@ -29,7 +29,7 @@ void um_subnet_look(struct um_subnet *s)
 	struct shca_ports fresh;
 
 	*s = (struct um_subnet){.ethernet = shca_is_ethernet()};
-	if (shca_with_fabric(ports_of, s))
+	if (shca_with_fabric(subnet_ports_of, s))
 		return;
 	shca_port_init(&fresh);
 	ports_copy(s, &fresh);

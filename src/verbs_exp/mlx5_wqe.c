@@ -26,13 +26,13 @@ static void *mlx5_wqe_take(struct out *o, size_t bytes)
 	return memset(p, 0, bytes);
 }
 
-static void put32(void *to, uint32_t v)
+static void wqe_put32(void *to, uint32_t v)
 {
 	v = htobe32(v);
 	memcpy(to, &v, 4);
 }
 
-static void put64(void *to, uint64_t v)
+static void wqe_put64(void *to, uint64_t v)
 {
 	v = htobe64(v);
 	memcpy(to, &v, 8);
@@ -92,17 +92,17 @@ static uint8_t calc_opmod(const struct ibv_exp_send_wr *wr)
 static void put_operand(struct out *o, uint64_t operand, uint32_t size)
 {
 	if (size == 4) {
-		put32(mlx5_wqe_take(o, 4), (uint32_t)operand);
+		wqe_put32(mlx5_wqe_take(o, 4), (uint32_t)operand);
 		return;
 	}
 	if (size == 8) {
-		put64(mlx5_wqe_take(o, 8), operand);
+		wqe_put64(mlx5_wqe_take(o, 8), operand);
 		return;
 	}
 	for (uint32_t i = 0; i < size; i += 8) {
 		uint64_t word;
 		memcpy(&word, (const char *)(uintptr_t)operand + i, 8);
-		put64(mlx5_wqe_take(o, 8), word);
+		wqe_put64(mlx5_wqe_take(o, 8), word);
 	}
 }
 
@@ -129,8 +129,8 @@ static void put_address(struct out *o, uint64_t addr, uint32_t rkey)
 {
 	uint8_t *seg = mlx5_wqe_take(o, sizeof(struct mlx5_wqe_raddr_seg));
 
-	put64(seg, addr);
-	put32(seg + 8, rkey);
+	wqe_put64(seg, addr);
+	wqe_put32(seg + 8, rkey);
 }
 
 /* most: limit of bytes per segment; UINT32_MAX: none. Empty entries are left out: a length of 0 means 2^31. */
@@ -141,9 +141,9 @@ static void put_data(struct out *o, const struct ibv_exp_send_wr *wr, uint32_t m
 		if (!len)
 			continue;
 		uint8_t *seg = mlx5_wqe_take(o, sizeof(struct mlx5_wqe_data_seg));
-		put32(seg, len);
-		put32(seg + 4, wr->sg_list[i].lkey);
-		put64(seg + 8, wr->sg_list[i].addr);
+		wqe_put32(seg, len);
+		wqe_put32(seg + 4, wr->sg_list[i].lkey);
+		wqe_put64(seg + 8, wr->sg_list[i].addr);
 	}
 }
 
@@ -163,7 +163,7 @@ static void put_inline(struct out *o, const struct ibv_exp_send_wr *wr)
 	uint8_t *seg = mlx5_wqe_take(o, bytes);
 	if (o->full)
 		return;
-	put32(seg, (uint32_t)len | MLX5_INLINE_SEG);
+	wqe_put32(seg, (uint32_t)len | MLX5_INLINE_SEG);
 	seg += 4;
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (wr->sg_list[i].length)
@@ -179,14 +179,14 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 		return 0;
 	if (is_enable_or_wait(opcode)) {
 		uint8_t *seg = mlx5_wqe_take(o, EXP_MLX5_SEGMENT);
-		put32(seg + 8, at->index);
-		put32(seg + 12, at->object);
+		wqe_put32(seg + 8, at->index);
+		wqe_put32(seg + 12, at->object);
 		return 0;
 	}
 	if (at->type != IBV_QPT_RC && at->type != IBV_QPT_UC && at->type != IBV_QPT_XRC_SEND)
 		return -EOPNOTSUPP;
 	if (at->type == IBV_QPT_XRC_SEND)
-		put32(mlx5_wqe_take(o, EXP_MLX5_SEGMENT), wr->qp_type.xrc.remote_srqn);
+		wqe_put32(mlx5_wqe_take(o, EXP_MLX5_SEGMENT), wr->qp_type.xrc.remote_srqn);
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
 		*opmod = calc_opmod(wr);
 		if (!*opmod)
@@ -201,8 +201,8 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 		put_address(o, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
 		bool cs = opcode == MLX5_OPCODE_ATOMIC_CS;
 		uint8_t *seg = mlx5_wqe_take(o, sizeof(struct mlx5_wqe_atomic_seg));
-		put64(seg, cs ? wr->wr.atomic.swap : wr->wr.atomic.compare_add);
-		put64(seg + 8, cs ? wr->wr.atomic.compare_add : 0);
+		wqe_put64(seg, cs ? wr->wr.atomic.swap : wr->wr.atomic.compare_add);
+		wqe_put64(seg + 8, cs ? wr->wr.atomic.compare_add : 0);
 		put_data(o, wr, 8);
 		return 0;
 	}
@@ -246,8 +246,8 @@ int exp_mlx5_encode(const struct exp_mlx5_place *at, const struct ibv_exp_send_w
 	if (o.full)
 		return -EINVAL;
 	int bytes = (int)(o.at - wqe);
-	put32(ctrl, (uint32_t)opmod << 24 | (uint32_t)opcode);
-	put32(ctrl + 4, at->qpn << 8 | (uint32_t)bytes / EXP_MLX5_SEGMENT);
+	wqe_put32(ctrl, (uint32_t)opmod << 24 | (uint32_t)opcode);
+	wqe_put32(ctrl + 4, at->qpn << 8 | (uint32_t)bytes / EXP_MLX5_SEGMENT);
 	ctrl[11] = (uint8_t)((at->signal_all || wr->exp_send_flags & IBV_EXP_SEND_SIGNALED ? MLX5_WQE_CTRL_CQ_UPDATE : 0) |
 			     (wr->exp_send_flags & IBV_EXP_SEND_SOLICITED ? MLX5_WQE_CTRL_SOLICITED : 0) |
 			     (wr->exp_send_flags & IBV_EXP_SEND_FENCE ? MLX5_WQE_CTRL_FENCE : 0));

@@ -13,7 +13,7 @@
 #include "verbs_exp/validate.h"
 
 /* Refuses a call with NULL for the object or for its attributes. Returns EINVAL. */
-static int missing(const char *call, struct ibv_context *context)
+static int provider_missing(const char *call, struct ibv_context *context)
 {
 	return exp_refuse(context, EINVAL, "%s: NULL for an object or for its attributes", call);
 }
@@ -31,7 +31,7 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 	uint32_t wanted;
 
 	if (!context || !attr)
-		return missing(__func__, context);
+		return provider_missing(__func__, context);
 	/* bits of a later header are cleared in the answer */
 	wanted = attr->comp_mask & known;
 	/* A program that was written for the vendor's header does not ask for the extensions, and has no memory for them. */
@@ -60,7 +60,7 @@ struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = context ? exp_check_cq_init(context, cqe, attr) : missing(__func__, context);
+	err = context ? exp_check_cq_init(context, cqe, attr) : provider_missing(__func__, context);
 	if (!err && channel && channel->context != context)
 		err = exp_refuse(context, EINVAL, "ibv_exp_create_cq: the completion channel is of another context");
 	ops = provider_unless(err, __func__, context);
@@ -72,7 +72,7 @@ int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = cq ? exp_check_cq_attr(cq, attr, attr_mask) : missing(__func__, NULL);
+	err = cq ? exp_check_cq_attr(cq, attr, attr_mask) : provider_missing(__func__, NULL);
 	if (err)
 		return err;
 	ops = exp_provider(cq->context);
@@ -84,7 +84,7 @@ struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = context ? exp_check_qp_init(context, attr) : missing(__func__, context);
+	err = context ? exp_check_qp_init(context, attr) : provider_missing(__func__, context);
 	ops = provider_unless(err, __func__, context);
 	return ops ? ops->create_qp(context, attr) : NULL;
 }
@@ -99,7 +99,7 @@ int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_
 		bad_wr = &bad;
 	*bad_wr = wr;
 	if (!qp || !wr)
-		return missing(__func__, qp ? qp->context : NULL);
+		return provider_missing(__func__, qp ? qp->context : NULL);
 	ops = exp_provider(qp->context);
 	if (!ops)
 		return not_provided(__func__);
@@ -132,7 +132,7 @@ int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, st
 		bad_task = &bad;
 	*bad_task = task;
 	if (!context || !task)
-		return missing(__func__, context);
+		return provider_missing(__func__, context);
 	ops = exp_provider(context);
 	if (!ops)
 		return not_provided(__func__);
@@ -152,7 +152,7 @@ int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t 
 	const struct ibv_exp_provider *ops;
 
 	if (!qp || !attr)
-		return missing(__func__, qp ? qp->context : NULL);
+		return provider_missing(__func__, qp ? qp->context : NULL);
 	ops = exp_provider(qp->context);
 	return ops ? ops->modify_qp(qp, attr, exp_attr_mask) : not_provided(__func__);
 }
@@ -165,7 +165,7 @@ int ibv_exp_query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t e
 	int err;
 
 	if (!qp || !attr)
-		return missing(__func__, qp ? qp->context : NULL);
+		return provider_missing(__func__, qp ? qp->context : NULL);
 	ops = exp_provider(qp->context);
 	if (!ops)
 		return not_provided(__func__);
@@ -187,7 +187,7 @@ struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_e
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = context ? exp_check_dct_init(context, attr) : missing(__func__, context);
+	err = context ? exp_check_dct_init(context, attr) : provider_missing(__func__, context);
 	ops = provider_unless(err, __func__, context);
 	return ops ? ops->create_dct(context, attr) : NULL;
 }
@@ -195,17 +195,17 @@ struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_e
 int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
 {
 	return dct && attr ? exp_provider(dct->context)->query_dct(dct, attr) :
-			     missing(__func__, dct ? dct->context : NULL);
+			     provider_missing(__func__, dct ? dct->context : NULL);
 }
 
 int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr)
 {
-	return dct ? exp_provider(dct->context)->arm_dct(dct) : missing(__func__, NULL);
+	return dct ? exp_provider(dct->context)->arm_dct(dct) : provider_missing(__func__, NULL);
 }
 
 int ibv_exp_destroy_dct(struct ibv_exp_dct *dct)
 {
-	return dct ? exp_provider(dct->context)->destroy_dct(dct) : missing(__func__, NULL);
+	return dct ? exp_provider(dct->context)->destroy_dct(dct) : provider_missing(__func__, NULL);
 }
 
 /* ---- completions ------------------------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, u
 	int n = 0;
 
 	if (!ops)
-		return -(cq ? not_provided(__func__) : missing(__func__, NULL));
+		return -(cq ? not_provided(__func__) : provider_missing(__func__, NULL));
 	if (num_entries < 0 || (num_entries && !wc) || !wc_size)
 		return -ops->refuse(EINVAL, "ibv_exp_poll_cq: %d completions of %u bytes to %p", num_entries, wc_size,
 				    (void *)wc);

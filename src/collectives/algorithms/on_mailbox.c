@@ -59,7 +59,7 @@ static void exchange_cells(struct hdl_gb *b, const struct hdl_shape *s, struct h
 }
 
 /* Copies the blocks of all ranks to recvbuf; the rank's own block comes from `own`, unless in place. */
-static void copy_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+static void emit_block_copies(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
 	for (int r = 0; r < s->size; r++)
 		if (r != s->rank)
@@ -214,7 +214,7 @@ struct hdl_graph *hdl_build_mailbox_allgather(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	exchange_cells(b, s, own, 0, s->bytes);
-	copy_blocks(b, s, own);
+	emit_block_copies(b, s, own);
 	return hdl_gb_finish(b);
 }
 
@@ -226,7 +226,7 @@ struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	exchange_cells(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
-	copy_blocks(b, s, hdl_ref(HDL_SP_SEND, (size_t)s->rank * s->bytes));
+	emit_block_copies(b, s, hdl_ref(HDL_SP_SEND, (size_t)s->rank * s->bytes));
 	return hdl_gb_finish(b);
 }
 
@@ -238,7 +238,7 @@ struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (cells_to_root(b, s, own))
-		copy_blocks(b, s, own);
+		emit_block_copies(b, s, own);
 	return hdl_gb_finish(b);
 }
 

@@ -114,7 +114,7 @@ static void fill_blocks(struct host_block *to, const struct hdl_vcoll_block *fro
 					     .space = HDL_SP_RECV };
 }
 
-static bool copy_blocks(struct host_block **to, uint32_t *n, const struct hdl_vcoll_block *from, int count)
+static bool vcoll_copy_lists(struct host_block **to, uint32_t *n, const struct hdl_vcoll_block *from, int count)
 {
 	*to = calloc((size_t)count + 1, sizeof(**to));
 	if (!*to)
@@ -183,7 +183,7 @@ static struct hdl_vcoll_run *vcoll_make(struct hdl_comm *comm, const struct hdl_
 
 	if (!r)
 		return NULL;
-	if (!copy_blocks(&r->in, &r->nin, a->in, a->nin) || !copy_blocks(&r->out, &r->nout, a->out, a->nout)) {
+	if (!vcoll_copy_lists(&r->in, &r->nin, a->in, a->nin) || !vcoll_copy_lists(&r->out, &r->nout, a->out, a->nout)) {
 		free(r->in);
 		free(r->out);
 		free(r);

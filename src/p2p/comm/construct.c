@@ -48,7 +48,7 @@ static void *table_new(int n, size_t each)
 	return construct_must(calloc((size_t)n + 1, each), (size_t)n * each);
 }
 
-static struct hdl_group *group_of(int *procs, int n)
+static struct hdl_group *group_of_procs(int *procs, int n)
 {
 	return construct_must(hdl_group_table(procs, n), (size_t)n * sizeof(*procs));
 }
@@ -169,7 +169,7 @@ static struct hdl_group *construct_part_of(struct split *table, int n, int color
 	procs = table_new(k, sizeof(*procs));
 	for (int r = 0; r < k; r++)
 		procs[r] = hdl_group_proc(group, table[r].rank);
-	return group_of(procs, k);
+	return group_of_procs(procs, k);
 }
 
 int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **out)
@@ -233,7 +233,7 @@ int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_
 
 	for (int r = 0; r < n; r++)
 		procs[r] = hdl_comm_proc(comm, order[r]);
-	group = group_of(procs, n);
+	group = group_of_procs(procs, n);
 	rc = hdl_comm_create(comm, group, out);
 	hdl_group_release(group);
 	return rc;
@@ -552,7 +552,7 @@ int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
 			procs[r] = hdl_group_proc(first, r);
 		for (int r = 0; r < last->size; r++)
 			procs[first->size + r] = hdl_group_proc(last, r);
-		*out = hdl_comm_new(group_of(procs, first->size + last->size));
+		*out = hdl_comm_new(group_of_procs(procs, first->size + last->size));
 		hdl_comm_begin(*out, a.id, comm->errhandler, comm->session);
 	}
 	free(a.remote);

@@ -209,8 +209,8 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 	}
 }
 
-static int locked(struct shca_thread *thr, uint32_t lock, const struct shca_atomic_place *at, const struct shca_atomic *a,
-		  uint64_t *old)
+static int atomic_locked(struct shca_thread *thr, uint32_t lock, const struct shca_atomic_place *at,
+			 const struct shca_atomic *a, uint64_t *old)
 {
 	struct shca_atomic_journal *j = journal_of(thr, lock);
 	uint64_t new[SHCA_ATOMIC_MAX / 8];
@@ -252,7 +252,7 @@ int shca_atomic(struct shca_thread *thr, const struct shca_atomic_place *at, con
 	if (arena && a->size <= 8)
 		*old = in_arena(thr, where, a);
 	else
-		rc = locked(thr, lock, at, a, old);
+		rc = atomic_locked(thr, lock, at, a, old);
 	atomic_store_explicit(&thr->m->hdr->atomic_locks[lock], 0, memory_order_release);
 	return rc;
 }

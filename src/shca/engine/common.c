@@ -48,7 +48,7 @@ struct shca_common_qp *shca_common_find(struct shca_thread *thr, uint32_t number
 		if (!common)
 			return NULL;
 		struct shca_common_qp *c = shca_common_of(qp);
-		if (same && is_held(c))
+		if (same && common_qp_is_held(c))
 			return c;
 		if (locked)
 			shca_common_unlock(thr, c);

@@ -35,7 +35,7 @@ static inline bool is_held_beside(const struct shca_common_qp *c, const _Atomic 
 	return false;
 }
 
-static inline bool is_held(const struct shca_common_qp *c)
+static inline bool common_qp_is_held(const struct shca_common_qp *c)
 {
 	return is_held_beside(c, NULL);
 }

@@ -39,11 +39,11 @@ bool shca_common_unlock_unless_last(struct shca_thread *thr, struct shca_common_
 {
 	do {
 		/* qpn 0: the queue pair has ended meanwhile; the place has no holder, too */
-		if (c->qp.qpn && !is_held(c))
+		if (c->qp.qpn && !common_qp_is_held(c))
 			return true;
 		atomic_store(&c->lock, 0);
 		SHCA_FAILPOINT(thr, "common-unlocked", NULL, 0);
-	} while (c->qp.qpn && !is_held(c) && try_lock(thr, c, SHCA_JOB_NONE));
+	} while (c->qp.qpn && !common_qp_is_held(c) && try_lock(thr, c, SHCA_JOB_NONE));
 	return false;
 }
 
@@ -99,11 +99,11 @@ static bool common_inherit(struct shca_thread *thr, struct shca_common_qp *c, ui
 	uint32_t w = atomic_load(&c->lock);
 
 	if (!w)
-		return c->qp.qpn && !is_held(c) && try_lock(thr, c, SHCA_JOB_NONE);
+		return c->qp.qpn && !common_qp_is_held(c) && try_lock(thr, c, SHCA_JOB_NONE);
 	if (shca_thread_owner(thr->m, THREAD(w)) != slot + 1 ||
 	    !atomic_compare_exchange_strong(&c->lock, &w, common_lock_word(thr, JOB(w))))
 		return false;
-	if (is_held(c))
+	if (common_qp_is_held(c))
 		finish_job(thr, c, JOB(w));
 	return true;
 }
@@ -126,7 +126,7 @@ bool shca_commons_fail(struct shca_thread *thr, uint32_t slot)
 
 	for_each_common(thr->m, c) {
 		/* queue pairs without a holder have ended: the reaper that ended them keeps the locks for a while */
-		if ((c->qp.peer_proc & 0xffff) != slot + 1 || atomic_load(&c->qp.peer_dead) || !is_held(c))
+		if ((c->qp.peer_proc & 0xffff) != slot + 1 || atomic_load(&c->qp.peer_dead) || !common_qp_is_held(c))
 			continue;
 		if (!try_lock(thr, c, SHCA_JOB_NONE)) {
 			all = false;

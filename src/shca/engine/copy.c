@@ -34,7 +34,7 @@ static uint64_t walk_left(const struct walk *w)
 	return w->iov->seg[w->i].len - w->at;
 }
 
-static void walk_on(struct walk *w, uint64_t n)
+static void copy_walk_on(struct walk *w, uint64_t n)
 {
 	w->at += n;
 	while (w->i < w->iov->n && w->at >= w->iov->seg[w->i].len) {
@@ -61,8 +61,8 @@ static __attribute__((noinline, cold)) int copy_rest(struct shca_thread *thr, st
 					n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
-		walk_on(&d, n);
-		walk_on(&s, n);
+		copy_walk_on(&d, n);
+		copy_walk_on(&s, n);
 		len -= n;
 	}
 	return 0;
@@ -147,8 +147,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 	if (shared) {
 		if (shared_rc)
 			return shared_rc;
-		walk_on(&d, shared);
-		walk_on(&s, shared);
+		copy_walk_on(&d, shared);
+		copy_walk_on(&s, shared);
 		len -= shared;
 	}
 	while (len) {
@@ -174,8 +174,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (unlikely(rc))
 			return rc == SHCA_COPY_MKEY ? copy_rest(thr, d, s, len, order, src_err) : rc;
-		walk_on(&d, n);
-		walk_on(&s, n);
+		copy_walk_on(&d, n);
+		copy_walk_on(&s, n);
 		len -= n;
 	}
 	return 0;
@@ -204,7 +204,7 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 				     n == len && order == SHCA_LAST_LINE_LAST, &src_err);
 		if (unlikely(rc))
 			return rc == SHCA_COPY_MKEY ? copy_rest_to(thr, d, s, len, order) : rc;
-		walk_on(&d, n);
+		copy_walk_on(&d, n);
 		s += n;
 		len -= n;
 	}

@@ -313,7 +313,8 @@ void shca_cq_notice_again(struct shca_thread *thr, struct shca_cq *cq)
 }
 
 /* shca_cq_find from position pos up to end, of which the ring has the last ones. */
-static int find_in(struct shca_cqe *ring, uint32_t log2, uint64_t pos, uint64_t end, uint32_t qpn, uint32_t index, bool recv)
+static int cqe_find_in(struct shca_cqe *ring, uint32_t log2, uint64_t pos, uint64_t end, uint32_t qpn, uint32_t index,
+		       bool recv)
 {
 	uint64_t mask = (1ull << log2) - 1;
 	bool round = end - pos > mask + 1;
@@ -335,11 +336,11 @@ int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uin
 	struct shca_cq_move to;
 
 	if (likely(!shca_cq_moving(cq)) || !shca_cq_moved_to(thr, cq, &to))
-		return find_in(shca_cq_ring(thr, cq), cq->log2, pos, end, qpn, index, recv);
+		return cqe_find_in(shca_cq_ring(thr, cq), cq->log2, pos, end, qpn, index, recv);
 	/* The old ring first. If the owner writes `ring` and `log2` meanwhile, the owner has copied the unread completions. */
 	bool before = pos < to.first;
-	if (before && find_in(shca_cq_ring(thr, cq), cq->log2, pos, to.first, qpn, index, recv) == 1)
+	if (before && cqe_find_in(shca_cq_ring(thr, cq), cq->log2, pos, to.first, qpn, index, recv) == 1)
 		return 1;
-	int found = find_in(to.ring, to.log2, pos, end, qpn, index, recv);
+	int found = cqe_find_in(to.ring, to.log2, pos, end, qpn, index, recv);
 	return before && !found ? -1 : found;
 }

@@ -35,7 +35,7 @@ static inline uint32_t be16_at(const uint8_t *p)
 	return (uint32_t)p[0] << 8 | p[1];
 }
 
-static void ports_of(struct shca_flow_key *k, const uint8_t *p, uint32_t len)
+static void flow_key_ports(struct shca_flow_key *k, const uint8_t *p, uint32_t len)
 {
 	if ((k->protocol != IPPROTO_TCP && k->protocol != IPPROTO_UDP) || len < 4)
 		return;
@@ -59,7 +59,7 @@ static void ipv4_of(struct shca_flow_key *k, const uint8_t *p, uint32_t len)
 	memcpy(k->src_ip, p + 12, 4);
 	memcpy(k->dst_ip, p + 16, 4);
 	if (!(fragment & 0x1fff))
-		ports_of(k, p + head, len - head);
+		flow_key_ports(k, p + head, len - head);
 }
 
 static void ipv6_of(struct shca_flow_key *k, const uint8_t *p, uint32_t len)
@@ -89,7 +89,7 @@ static void ipv6_of(struct shca_flow_key *k, const uint8_t *p, uint32_t len)
 	}
 	k->protocol = (uint8_t)next;
 	if (at <= len)
-		ports_of(k, p + at, len - at);
+		flow_key_ports(k, p + at, len - at);
 }
 
 static void key_of(struct shca_flow_key *k, const uint8_t *frame, uint32_t len)

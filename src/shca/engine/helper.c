@@ -311,7 +311,7 @@ static void separate_descriptors(struct shca_member *m)
 		shca_own_descriptors(keep, 2);
 }
 
-static void *helper_main(void *arg)
+static void *shca_helper_main(void *arg)
 {
 	struct shca_helper *h = arg;
 	struct shca_member *m = h->m;
@@ -378,7 +378,7 @@ static void *helper_main(void *arg)
 static int helper_start(struct shca_helper *h)
 {
 	/* the engine's depth is bounded; the rest is for libc and sanitizers, whose need is unknown */
-	int err = shca_start_thread(&h->thread, 96 * 1024, helper_main, h);
+	int err = shca_start_thread(&h->thread, 96 * 1024, shca_helper_main, h);
 	if (err)
 		shca_error("cannot start the helper thread: %s. Deaths of peers and timers would not be noticed (limit on "
 			   "processes: ulimit -u)",

@@ -91,7 +91,7 @@ static const struct shca_mr *inner_key(const struct walk *w, uint32_t lkey)
 }
 
 /* Makes [addr, addr + len) of a region the current run. */
-static bool walk_run(struct walk *w, const struct shca_mr *mr, uint64_t addr, uint64_t len)
+static bool mkey_walk_run(struct walk *w, const struct shca_mr *mr, uint64_t addr, uint64_t len)
 {
 	if (unlikely(!shca_region_at(w->thr->m, mr, addr, len, &w->run)))
 		return false;
@@ -144,7 +144,7 @@ static int walk_next(struct walk *w)
 			w->mr = mr;
 			w->key = lkey;
 		}
-		return walk_run(w, w->mr, addr, n) ? 0 : -EACCES;
+		return mkey_walk_run(w, w->mr, addr, n) ? 0 : -EACCES;
 	}
 }
 
@@ -172,7 +172,7 @@ static int walk_begin(struct walk *w, struct shca_thread *thr, const struct shca
 	return walk_next(w);
 }
 
-static inline void walk_on(struct walk *w, uint64_t n)
+static inline void mkey_walk_on(struct walk *w, uint64_t n)
 {
 	w->skip += n;
 	w->n -= n;
@@ -213,8 +213,8 @@ int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct sh
 		n -= k;
 		if (rc || !n)
 			return rc == SHCA_COPY_MKEY ? -EACCES : rc;
-		walk_on(&d, k);
-		walk_on(&s, k);
+		mkey_walk_on(&d, k);
+		mkey_walk_on(&s, k);
 		if (!s.n) {
 			rc = walk_next(&s);
 			*src_err = rc;

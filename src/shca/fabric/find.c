@@ -87,7 +87,7 @@ static unsigned random_part(void)
 
 /* Connects to a listening name. Returns a descriptor, with the credentials of the owner (at its listen) in *cred, or -errno.
  * Never blocks: -EAGAIN when the backlog is full. */
-static int connect_at(const char *name, struct ucred *cred)
+static int fabric_socket_connect(const char *name, struct ucred *cred)
 {
 	struct sockaddr_un a;
 	socklen_t len = abstract(&a, name), clen = sizeof(*cred);
@@ -278,7 +278,7 @@ static int wait_gone(const struct candidate *c, const struct candidate *list, si
 	for (;;) {
 		struct ucred cred = { 0 };
 		int64_t left = until - now_ms();
-		int s = connect_at(c->path, &cred);
+		int s = fabric_socket_connect(c->path, &cred);
 		if (s >= 0) {
 			bool ours = cred.uid == geteuid(), closed = ours && wait_closed(s, left);
 			close(s);
@@ -411,7 +411,7 @@ static bool find_is_ending(int pid)
 static int find_explain(const struct candidate *c, int err)
 {
 	struct ucred cred;
-	int s = connect_at(c->path, &cred);
+	int s = fabric_socket_connect(c->path, &cred);
 	if (s < 0)		/* gone, or taken by a process that does not answer */
 		return -ENOTTY;
 	if (cred.uid != geteuid()) {	/* another user's socket under a name of ours: ignore */

@@ -111,7 +111,7 @@ static void port_store(struct shca_port *p, const struct what *w, uint64_t v)
 }
 
 /* Returns in *v the value in `text`, or without text the event's own. false, with text on stderr. */
-static bool value_of(const struct what *w, const struct shca_port *p, const char *text, uint64_t *v)
+static bool inject_value_of(const struct what *w, const struct shca_port *p, const char *text, uint64_t *v)
 {
 	char *end;
 
@@ -153,7 +153,7 @@ int shca_port_inject(struct shca_member *m, uint32_t port, const char *event, co
 		shca_error("inject %s: port %u: the device has ports 1 and 2", event, port);
 		return -EINVAL;
 	}
-	if (!value_of(w, p, value, &v))
+	if (!inject_value_of(w, p, value, &v))
 		return -EINVAL;
 	if (lid_taken(m, w, port, v)) {
 		if (value) {

@@ -146,7 +146,7 @@ static int set_one(struct shca_fault *f, const char *s, const char *end)
 	return -EINVAL;
 }
 
-static struct shca_fault *entry_of(struct shca_tap *t, uint32_t qpn)
+static struct shca_fault *tap_entry_of(struct shca_tap *t, uint32_t qpn)
 {
 	struct shca_fault *spare = NULL;
 
@@ -164,7 +164,7 @@ int shca_fault_queue(struct shca_member *m, uint32_t qpn, const char *spec)
 {
 	struct shca_tap *t = shca_tap_of(m);
 	int err = posix_fallocate(m->fd.n, (off_t)m->hdr->tap, offsetof(struct shca_tap, next));
-	struct shca_fault *f = err ? NULL : entry_of(t, qpn);
+	struct shca_fault *f = err ? NULL : tap_entry_of(t, qpn);
 	bool any = false;
 
 	if (err)

@@ -205,7 +205,7 @@ EXPORT int dirfd(DIR *dir)
 typedef int order(const struct dirent **a, const struct dirent **b);
 
 /* scandir() of a listing, which is freed. */
-static int scan(struct listing *l, struct dirent ***list, int (*wanted)(const struct dirent *), order *compare)
+static int dir_scan(struct listing *l, struct dirent ***list, int (*wanted)(const struct dirent *), order *compare)
 {
 	struct dirent **all = calloc(l->n, sizeof(*all));
 	size_t n = 0;
@@ -238,8 +238,9 @@ static int scan(struct listing *l, struct dirent ***list, int (*wanted)(const st
 		struct listing *l = listing_new(path, &ours);                                 \
 		if (!ours)                                                                    \
 			return FORWARD(function)(path, list, wanted, compare);                \
-		return l ? scan(l, (struct dirent ***)(void *)list, (int (*)(const struct dirent *))(void *)wanted, \
-				(order *)(void *)compare) : -1;                               \
+		return l ? dir_scan(l, (struct dirent ***)(void *)list,                       \
+				    (int (*)(const struct dirent *))(void *)wanted,           \
+				    (order *)(void *)compare) : -1;                           \
 	}
 SCANDIR(scandir, dirent)
 SCANDIR(scandir64, dirent64)

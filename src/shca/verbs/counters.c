@@ -156,7 +156,7 @@ const char *shca_counter_path(size_t i)
 	return i < ARRAY_SIZE(counters) ? counters[i].path : NULL;
 }
 
-static uint64_t value_of(const struct counter *c, const struct sums *s)
+static uint64_t counter_value_of(const struct counter *c, const struct sums *s)
 {
 	return c->value ? c->value(s) : c->which < SHCA_HW_COUNTERS ? s->hw[c->which] : 0;
 }
@@ -166,7 +166,7 @@ int shca_counter_print(size_t i, uint32_t port, char *text, size_t size)
 	struct sums s = {.port = port};
 
 	shca_with_fabric(sum, &s);
-	return snprintf(text, size, "%llu\n", (unsigned long long)value_of(&counters[i], &s));
+	return snprintf(text, size, "%llu\n", (unsigned long long)counter_value_of(&counters[i], &s));
 }
 
 void shca_counters_add(uint32_t port, const char *const *names, uint64_t *values, unsigned n)
@@ -178,5 +178,5 @@ void shca_counters_add(uint32_t port, const char *const *names, uint64_t *values
 		for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 			if (!strncmp(counters[i].path, IB(""), sizeof(IB("")) - 1) &&
 			    !strcmp(counters[i].path + sizeof(IB("")) - 1, names[k]))
-				values[k] += value_of(&counters[i], &s);
+				values[k] += counter_value_of(&counters[i], &s);
 }

@@ -94,7 +94,7 @@ int shca_name_fabric(const char *name)
 }
 
 /* In a forked child: the descriptors are there, the mapping is not (MADV_DONTFORK). The child may open the device anew. */
-static void device_fork_child(void)
+static void shca_device_fork_child(void)
 {
 	if (process_node) {
 		process_node->inherited = true;
@@ -169,7 +169,7 @@ static int handlers_locked(void)
 	int err = registered ? 0 : -shca_member_fork_handlers();
 
 	if (!registered && !err)
-		err = pthread_atfork(device_fork_prepare, device_fork_parent, device_fork_child);
+		err = pthread_atfork(device_fork_prepare, device_fork_parent, shca_device_fork_child);
 	registered = registered || !err;
 	return err;
 }

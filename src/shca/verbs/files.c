@@ -232,7 +232,7 @@ static bool is_kernels(const char *path)
 	return strstr(path, "/rdma_cm") && !shca_env_bool("SHCA_CM");
 }
 
-static bool find_in(const struct row *rows, size_t n, const char *path, uint32_t port, struct shca_file *file)
+static bool row_find(const struct row *rows, size_t n, const char *path, uint32_t port, struct shca_file *file)
 {
 	for (const struct row *r = rows; r < rows + n; r++) {
 		if (!same_path(path, r->path, r->kind == SHCA_FILE_DIRECTORY || r->kind == SHCA_FILE_PARENT))
@@ -350,8 +350,8 @@ static const char *path_of_second(const char *path)
 
 static bool find_any(const char *path, uint32_t port, struct shca_file *file)
 {
-	return find_in(files, ARRAY_SIZE(files), path, port, file) ||
-	       (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, port, file)) ||
+	return row_find(files, ARRAY_SIZE(files), path, port, file) ||
+	       (shca_is_ethernet() && row_find(roce_files, ARRAY_SIZE(roce_files), path, port, file)) ||
 	       find_counter(path, port, file);
 }
 

@@ -58,7 +58,7 @@ static uint64_t half_of(const uint8_t *gid)
 }
 
 /* Answers a struct question from the tables of a member's fabric. */
-static void answer(const struct shca_member *m, void *arg)
+static void path_record_answer(const struct shca_member *m, void *arg)
 {
 	struct question *q = arg;
 	uint32_t to = shca_port_of_gid(m, q->dgid);
@@ -87,8 +87,8 @@ int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgi
 	struct question q = {.port = port, .dgid = dgid};
 
 	if (ctx)
-		answer(shca_context_of(ctx)->m, &q);
-	else if (!shca_process_member(answer, &q))
+		path_record_answer(shca_context_of(ctx)->m, &q);
+	else if (!shca_process_member(path_record_answer, &q))
 		q.err = shca_refuse(ENODEV, "shca_path_record without a context: this process has no device open "
 				    "(ibv_open_device)");
 	if (!q.err)

@@ -58,9 +58,9 @@ static void conn_take(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_q
 }
 
 enum { PROPOSED = HDL_QUEUE_CONNECTED & ~HDL_QUEUE_ADDRESSED };	/* kinds that need an agreement of the peer */
-_Static_assert(!(PROPOSED & (PROPOSED - 1)), "accept() compares no kinds");
+_Static_assert(!(PROPOSED & (PROPOSED - 1)), "conn_accept() compares no kinds");
 
-static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct hdl_conn_event *e)
+static void conn_accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct hdl_conn_event *e)
 {
 	/* queues in INIT serve the peer's proposal as well as this side's own: only one kind is proposed at all */
 	bool made = c->state == HDL_CONN_ASKED;
@@ -119,7 +119,7 @@ static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const
 	bool other = HDL_QUEUE_IN(HDL_QUEUE_LIMITED, e->kind) && self->prefer != e->kind && !e->named;
 
 	if (can && !other) {
-		accept(c, todo, e);
+		conn_accept(c, todo, e);
 		return;
 	}
 	if (self->prefer == HDL_QUEUE_NONE)

@@ -91,7 +91,7 @@ static bool is_listed(const struct hdl_tp *tp, const struct hdl_ep *ep)
 	       ep->ctl[0].head || ep->ctl[1].head || ep->rdma_wait || ep->stream || ep->reads;
 }
 
-static bool is_held(struct hdl_tp *tp, const struct hdl_ep *ep)
+static bool ep_is_held(struct hdl_tp *tp, const struct hdl_ep *ep)
 {
 	return is_listed(tp, ep) || is_in_operations(tp, ep) || is_in_queues(tp, ep) || hdl_xrc_holds(ep) ||
 	       hdl_agent_of(ep) || tp->up.holds(tp->up.context, ep);
@@ -126,7 +126,7 @@ static bool make_departed(struct hdl_tp *tp)
 	return true;
 }
 
-static void reap(struct hdl_tp *tp, struct hdl_ep *ep)
+static void departed_reap(struct hdl_tp *tp, struct hdl_ep *ep)
 {
 	if (!hdl_rma_forget_peer(ep))
 		return;
@@ -150,7 +150,7 @@ void hdl_peers_reap(struct hdl_tp *tp)
 
 		if (!ep || !ep->failed || ep == tp->departed || hdl_proc_is_ours(ep->rank) || !hdl_job_of(ep->rank)->left)
 			continue;
-		if (hdl_peer_state(ep) == HDL_PROC_ENDED && !is_held(tp, ep) && (tp->departed || make_departed(tp)))
-			reap(tp, ep);
+		if (hdl_peer_state(ep) == HDL_PROC_ENDED && !ep_is_held(tp, ep) && (tp->departed || make_departed(tp)))
+			departed_reap(tp, ep);
 	}
 }

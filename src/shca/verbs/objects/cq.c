@@ -468,7 +468,7 @@ static int too_small(int cqe, uint64_t unread)
 }
 
 /* Must: cq->resizing is held. */
-static int resize(struct shca_thread *thr, struct shca_user_cq *cq, int cqe)
+static int cq_resize(struct shca_thread *thr, struct shca_user_cq *cq, int cqe)
 {
 	uint32_t log2 = ring_log2((uint32_t)cqe);
 
@@ -506,7 +506,7 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (!thr)
 		return errno;
 	pthread_mutex_lock(&cq->resizing);
-	int rc = resize(thr, cq, cqe);
+	int rc = cq_resize(thr, cq, cqe);
 	pthread_mutex_unlock(&cq->resizing);
 	return rc;
 }

@@ -9,7 +9,7 @@
 /* ---- specifications ------------------------------------------------------------------------------------------------------ */
 
 /* One field of the key: bits of `val` under `mask`. */
-static void put(struct shca_flow *f, void *of_value, const void *val, const void *mask, size_t n)
+static void flow_put(struct shca_flow *f, void *of_value, const void *val, const void *mask, size_t n)
 {
 	size_t at = (size_t)((char *)of_value - (char *)&f->value);
 
@@ -19,12 +19,12 @@ static void put(struct shca_flow *f, void *of_value, const void *val, const void
 		((uint8_t *)&f->mask)[at + i] |= bits;
 	}
 }
-#define PUT(f, field, spec, of) put(f, &(f)->value.field, &(spec)->val.of, &(spec)->mask.of, sizeof((spec)->val.of))
+#define PUT(f, field, spec, of) flow_put(f, &(f)->value.field, &(spec)->val.of, &(spec)->mask.of, sizeof((spec)->val.of))
 
 /* The frame must have these layers. */
 static void put_layers(struct shca_flow *f, uint32_t layers)
 {
-	put(f, &f->value.layers, &layers, &layers, sizeof(layers));
+	flow_put(f, &f->value.layers, &layers, &layers, sizeof(layers));
 }
 
 static void put_eth(struct shca_flow *f, const struct ibv_flow_spec_eth *s)
@@ -154,7 +154,7 @@ static int attr_check(const struct ibv_qp *qp, const struct ibv_flow_attr *a)
 
 /* Fills in a flow. The specifications stand behind the attributes: `size` of these is not looked at, because programs set it to
  * anything. Returns 0, or an errno value. */
-static int flow_of(struct shca_flow *f, const struct ibv_qp *qp, const struct ibv_flow_attr *a)
+static int flow_from_attr(struct shca_flow *f, const struct ibv_qp *qp, const struct ibv_flow_attr *a)
 {
 	const char *at = (const char *)(a + 1);
 	uint32_t layers = 0;
@@ -184,7 +184,7 @@ struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 
 	if (shca_unusable(qp->context))
 		return NULL;
-	int err = flow_of(&made, qp, attr);
+	int err = flow_from_attr(&made, qp, attr);
 	if (err) {
 		errno = err;
 		return NULL;

@@ -6,7 +6,7 @@
 
 #define PERMISSIVE_LID 0xffffu
 
-static struct shca_group *group_of(const struct shca_member *m, const struct shca_user_group *g)
+static struct shca_group *mcast_group_of(const struct shca_member *m, const struct shca_user_group *g)
 {
 	return shca_at(m->base, g->off);
 }
@@ -15,7 +15,7 @@ static struct shca_group *group_of(const struct shca_member *m, const struct shc
 static struct shca_user_group **membership(struct shca_user_qp *q, const union ibv_gid *gid)
 {
 	for (struct shca_user_group **at = &q->groups; *at; at = &(*at)->next)
-		if (!memcmp(group_of(q->m, *at)->gid, gid->raw, sizeof(gid->raw)))
+		if (!memcmp(mcast_group_of(q->m, *at)->gid, gid->raw, sizeof(gid->raw)))
 			return at;
 	return NULL;
 }
@@ -50,7 +50,7 @@ int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 		return shca_no_memory("attach_mcast");
 	}
 	g->off = off;
-	struct shca_group *sh = group_of(c->m, g);
+	struct shca_group *sh = mcast_group_of(c->m, g);
 	memcpy(sh->gid, gid->raw, sizeof(sh->gid));
 	sh->qpn = qp->qp_num;
 	pthread_mutex_lock(&c->node->mutex);

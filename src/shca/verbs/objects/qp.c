@@ -103,7 +103,7 @@ static void cross_remove(struct shca_user_qp *qp)
 	pthread_mutex_unlock(&m->mutex);
 }
 
-static void publish(struct shca_context *c, struct shca_user_qp *qp)
+static void qp_publish(struct shca_context *c, struct shca_user_qp *qp)
 {
 	struct shca_member *m = qp->m;
 
@@ -218,7 +218,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	}
 	shca_qp_fill_verbs(qp, ctx, cr);
 	SHCA_FAILPOINT(NULL, "create-made", NULL, 0);
-	publish(c, qp);
+	qp_publish(c, qp);
 	SHCA_FAILPOINT(NULL, "create-published", qp->sh, 0);
 	return qp;
 

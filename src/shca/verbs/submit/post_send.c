@@ -5,7 +5,7 @@
 #include "shca/verbs/submit/post.h"
 
 /* The fast write of shca_post_send on a queue that threads share, or of pieces longer than a line, which takes calls. */
-static __attribute__((noinline)) int write_locked(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static __attribute__((noinline)) int fast_write_locked(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct shca_piece piece[2];
 	uint64_t len = shca_inline_pieces(wr, piece);
@@ -31,12 +31,12 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		     shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_fast_writes(q)))
 		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_list(q, wr, bad);
 	if (!q->lock.none)
-		return write_locked(q, wr, bad);
+		return fast_write_locked(q, wr, bad);
 	struct shca_piece piece[2];
 	uint64_t len = shca_inline_pieces(wr, piece);
 	if (len - 1 >= q->max_inline)
 		return shca_post_list(q, wr, bad);
 	if (piece[0].len > SHCA_LINE || piece[1].len > SHCA_LINE)
-		return write_locked(q, wr, bad);
+		return fast_write_locked(q, wr, bad);
 	return shca_fast_write(shca_tls.thr, q, shca_dest_of(q, wr), piece, 2, len, false) ? 0 : shca_post_list(q, wr, bad);
 }
