@@ -38,8 +38,8 @@ static void fetch_nothing(struct hdl_matching *m, int src, const struct hdl_hdr 
 	hdl_deliver_rts(m, op, src, hdr->tag, payload, 0);
 }
 
-/* A sender withdraws an announced message, which arrived before. If no receive has matched that message, the receiver refuses
- * it. If a receive has, no answer is needed: the completion of the send tells the sender. */
+/* A sender withdraws an announced message, whose RTS arrived before. If no receive has matched that message, the receiver refuses
+ * the message. Otherwise no answer is needed: the send completes. */
 static bool handle_cancel(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
 {
 	struct wanted w = { .src = src, .number = (uint32_t)hdr->tag };

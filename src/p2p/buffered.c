@@ -199,7 +199,7 @@ static struct segment *segment_for(struct hdl_bsend_space *s, size_t bytes, size
 		seg = take_pooled(s, need);
 	} else {
 		if (s->first)
-			hdl_progress();	/* the model also removes messages that have been sent before it looks for space */
+			hdl_progress();	/* the standard's model also removes sent messages before each search for space */
 		do
 			seg = buffered_take(s, need, largest);
 		while (!seg && need <= s->size && hdl_progress());

@@ -44,9 +44,9 @@ static inline void hdl_deliver_eager(struct hdl_op *op, int src, int tag, const 
 }
 
 void hdl_deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int tag, const void *rts, size_t len);
-/* Delivers a message that is out of the queues to the receive, and frees it. The receive may be freed on return. */
+/* Delivers a message that is out of the queues to the receive, and frees the message. The receive may be freed on return. */
 void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u);
-/* Delivers a message of this rank to a receive of its own that matches. Completes both. */
+/* Delivers a message of this rank to a matching receive of the same rank. Completes both. */
 void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
 /* Queues a message of this rank to itself. buffered: copies the data and completes the send. */
 void hdl_unexpected_self(struct hdl_op *send, bool buffered);

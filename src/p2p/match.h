@@ -5,8 +5,8 @@
  * of posting, and a list of the unexpected messages, in the order of arrival.
  *
  * A message looks at the head of one bucket and at the context's wildcards. A receive without wildcard looks at the head of
- * one bucket, whatever else is queued. If both an exact receive and one with a wildcard match a message, the stamp tells which
- * was posted first.
+ * one bucket, whatever else is queued. If both an exact receive and one with a wildcard match a message, the one with the lower
+ * stamp was posted first.
  *
  * Wildcard lists are walked while they are short, up to HDL_MATCH_WALK entries. Longer ones are hashed:
  *     - Receives: all wildcard receives of the context move into the buckets, under (context, MPI_ANY_SOURCE, tag) and the
@@ -19,7 +19,7 @@
  * key are queued, a search for another key in that bucket is longer. The table grows with the number of entries, so few keys
  * share a bucket.
  *
- * A context need not be known here: messages for a communicator that this rank has not finished constructing wait as
+ * A context need not have a communicator here: messages for a communicator that this rank has not finished constructing wait as
  * unexpected ones.
  *
  * All state is in struct hdl_matching, one for each instance of the transport. The instance's upcalls get it as their context,

@@ -278,9 +278,9 @@ static inline void hdl_req_look(struct hdl_req *req, bool waits)
 struct hdl_req *hdl_req_new(struct hdl_comm *comm);
 /* The same for one process's access to a file or a window: may be freed while it is active, and is not affected by MPI_Cancel. */
 struct hdl_req *hdl_req_new_access(struct hdl_comm *comm);
-/* error: an MPI error class. The request may be freed on return, if the program has given it up. */
+/* error: an MPI error class. The request may be freed on return, if the program has called MPI_Request_free. */
 void hdl_req_complete(struct hdl_req *req, int error);
-/* Frees a request. One that is not done goes on, and its completion frees it. */
+/* Frees a request. A request that is not done goes on, and its completion frees the request. */
 void hdl_req_free(struct hdl_req *req);
 /* Makes progress until the request is done. */
 void hdl_req_wait(struct hdl_req *req);
@@ -288,7 +288,7 @@ void hdl_req_wait(struct hdl_req *req);
  * whose data has not left is withdrawn. If the send was announced, the receiver decides: the send is done later, with a
  * cancelled status or as if nothing had been asked. Any other request is not affected. */
 void hdl_req_cancel(struct hdl_req *req);
-/* Whether hdl_req_new (or, the second one, hdl_collective_init) made the request. */
+/* Return true if hdl_req_new (the second one: hdl_collective_init) made the request. */
 bool hdl_req_is_collective(const struct hdl_req *req);
 bool hdl_req_is_persistent_collective(const struct hdl_req *req);
 void *hdl_req_collective_arg(const struct hdl_req *req);	/* hdl_collective_init's arg */
@@ -341,7 +341,7 @@ bool hdl_part_is_null(const struct hdl_part *p);	/* of MPI_PROC_NULL */
  * already. */
 void hdl_pready_begin(struct hdl_part *p);
 bool hdl_pready(struct hdl_part *p, int i);
-/* The three of them, for one partition. */
+/* hdl_pready_begin, the mark and hdl_pready_end, for one partition. */
 bool hdl_pready_one(struct hdl_part *p, int i);
 void hdl_pready_end(struct hdl_part *p);
 /* Whether partition i of an active receive is in the buffer. Any thread, without the lock. */
@@ -383,7 +383,7 @@ int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int
 /* Blocking forms, the latency path: no request from the pool, no allocation. status may be NULL; its MPI_ERROR is not changed. */
 int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
 	     uint16_t context, bool sync);
-/* A standard send that completes at once. Returns true if it has; false: nothing was sent. */
+/* Tries a standard send that completes at once. Returns true if the send is complete; false: nothing was sent. */
 static inline bool hdl_send_now(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag,
 				struct hdl_comm *comm, uint16_t context)
 {
@@ -450,8 +450,8 @@ static inline int hdl_progress(void)
 	return hdl_tp_progress(hdl_mpi_tp);
 }
 
-/* The same for a call that does not wait (MPI_Test, MPI_Iprobe) but may be called in a loop. When ranks outnumber cores, a turn
- * that finds nothing yields the CPU now and then, so that the rank that the loop waits for can run. */
+/* hdl_progress for a call that does not wait (MPI_Test, MPI_Iprobe) but may be called in a loop. When ranks outnumber cores,
+ * every few turns that find nothing yield the CPU, so that the rank for which the loop waits can run. */
 void hdl_progress_shared(int found);
 static inline void hdl_progress_test(void)
 {
@@ -464,31 +464,32 @@ static inline void hdl_progress_test(void)
 /* ---- failed processes, revoked communicators (fault/; the collectives' part is collectives/fault/fault.c) ----------- */
 
 /* Revokes comm's collective context for good, because proc has failed. Posted receives of collectives and of collective
- * constructors end with MPI_ERR_PROC_ABORTED, whichever rank they wait for. Their messages are dropped, those that are here and
- * those that arrive later; the sender of an announced one gets ECANCELED. The context is never given to another communicator. */
+ * constructors end with MPI_ERR_PROC_ABORTED, whichever rank they wait for. Messages in the context are dropped, queued ones and
+ * later ones; the sender of an announced message gets ECANCELED. The context is never given to another communicator. */
 void hdl_recv_revoke(struct hdl_comm *comm, int proc);
 /* The second part of hdl_recv_revoke. Fails the agreements that use the context: collective constructors, those of groups that
  * contain the failed process, and those that reach another group through this communicator or whose own group it is. */
 void hdl_cid_revoke(uint16_t context);
-/* Called when a process has failed, after its endpoint's note says so; NULL: no layer wants the call. May post, must not wait. */
+/* Called when a process has failed, after the failure is in its endpoint's note; NULL: no layer has set a function. May post,
+ * must not wait. */
 extern void (*hdl_p2p_on_failed)(int proc);
 /* Prints, for the hang report, a line about a wait of a layer above that is no request; NULL: no such layer. */
 extern void (*hdl_p2p_on_dump)(FILE *out);
-/* Whether a process of this host has ended, or messages to it fail. The latter is all that can be known of a process on another
- * host. */
+/* Returns true if the process is on this host and has ended, or if messages to the process fail, which is the only sign for a
+ * process on another host. */
 bool hdl_proc_is_gone(int proc);
-/* Looks at the members of agreements without a communicator. Returns the process of one that has ended, or -1. */
+/* Checks the members of agreements without a communicator. Returns a process that has ended, or -1. */
 int hdl_cid_find_ended(void);
-/* Fails all agreements without a communicator, present and future, of which this process is a member. Must not be called inside
+/* Fails all agreements without a communicator, present and future, of which process `proc` is a member. Must not be called inside
  * of the transport. */
 void hdl_cid_fail_member(int proc);
-/* Adds the process to the list of failed processes (fault/fault.h). That alone ends nothing; leaders that wait for this rank are
- * notified once the program has got an error. */
+/* Adds the process to the list of failed processes (fault/fault.h). The record alone ends nothing; leaders that wait for this
+ * rank are notified once the program has got an error. */
 void hdl_ft_record_failed(int proc);
 /* The program is about to get an error of class MPI_ERR_PROC_ABORTED, and may skip operations for which other ranks wait. */
 void hdl_ft_records_tell_program(void);
-/* This process has given a collective up for want of memory, as it or another rank says. The process is alive, though the
- * communicator is revoked. */
+/* Records that process `proc` has given up a collective for want of memory. The process is alive, though the communicator is
+ * revoked. */
 void hdl_proc_note_gave_up(int proc);
 bool hdl_proc_gave_up(int proc);
 /* Returns 1 + the process for which a collective context of comm's instance was revoked; 0: the context is in use. */
@@ -499,14 +500,14 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
  * ended: the process is known to have ended; the receiver then fails its connections with that process at once. */
 void hdl_ft_send_notice(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
 /* Sets the function that is called for a failure notice (by_message), and when an agreement has failed here because of proc. The
- * function must notify the other members before it returns. fn returns false if no communicator has the context yet: the notice
+ * function must notify the other members before returning. fn returns false if no communicator has the context yet: the notice
  * then waits for hdl_ft_waiting_notice. NULL: no function. */
 void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool by_message));
 extern unsigned hdl_agreements;	/* agreements of constructors that are under way */
 /* Counts (1) or uncounts (-1) a member of comm that waits for a process outside of it, as a root at a port does. The processes of
  * comm are checked meanwhile. */
 void hdl_cid_outside(struct hdl_comm *comm, int more);
-/* Returns the member that a waiting failure notice for comm names, or -1. Notices that name another process were meant for a
+/* Returns the member that a waiting failure notice for comm names, or -1. Notices that name a process outside comm are of a
  * communicator that had the contexts before. */
 int hdl_ft_waiting_notice(struct hdl_comm *comm);
 

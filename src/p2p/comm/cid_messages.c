@@ -43,7 +43,7 @@ void hdl_cid_fail(struct hdl_cid_agreement *a, int failed)
 	hdl_cid_news.leaders |= a->state == HDL_CID_EXCHANGE;
 }
 
-/* Returns 1 + the process that is to be named when a message from or to this member fails. */
+/* Returns 1 + the process to which a failure of a message from or to this member is attributed. */
 static int cid_failed_by(struct hdl_comm *comm, int peer, uint16_t context)
 {
 	int revoked = hdl_recv_revoked(comm, context | 1);
@@ -105,8 +105,8 @@ int hdl_cid_rank_at(const struct hdl_cid_agreement *a, int position)
 	return a->group ? hdl_comm_rank_of(a->comm, hdl_group_proc(a->group, member)) : member;
 }
 
-/* Whether members may have given up this agreement: its communicator is revoked, and either all members of the communicator call
- * the constructor (group is NULL), or the failed process is one of the group. */
+/* Returns true if members may have given up this agreement: the agreement's communicator is revoked, and either all members of
+ * the communicator call the constructor (group is NULL), or the failed process is one of the group. */
 static bool cid_is_revoked(const struct hdl_cid_agreement *a, uint16_t context)
 {
 	int failed = hdl_recv_revoked(a->comm, context | 1);
@@ -116,9 +116,9 @@ static bool cid_is_revoked(const struct hdl_cid_agreement *a, uint16_t context)
 	return !a->group || hdl_group_rank_of((struct hdl_group *)a->group, failed - 1) != MPI_UNDEFINED;
 }
 
-/* Whether messages of this agreement from comm (its own group's, or the link's) are not waited for after proc has failed. Only
- * agreements without a communicator (HDL_CONTEXT_GROUPS) are concerned. A failure in the other group concerns messages of the
- * link only, since members of the own group send what they have. */
+/* Returns true if proc's failure ends the wait for messages of this agreement from comm (the communicator of the member's group,
+ * or the link's). Only agreements without a communicator (HDL_CONTEXT_GROUPS) are concerned. A failure in the other group
+ * concerns messages of the link only, since members of the own group send what they have. */
 static bool cid_concerns(const struct hdl_cid_agreement *a, struct hdl_comm *comm, int proc)
 {
 	if (comm != a->link_comm)
@@ -136,9 +136,9 @@ static int cid_failed_member(const struct hdl_cid_agreement *a, struct hdl_comm 
 	return 0;
 }
 
-/* A receiver that has given up does not fetch announced messages. That receiver knows the failed process, or gets a message
- * that names the process (cid_send_failed, collectives/fault/fault.c), and needs nothing else. Messages of collective
- * constructors are sent all the same: a receiver that has given up refuses them, which tells the sender. */
+/* A receiver that has given up does not fetch announced messages. That receiver has a record of the failed process, or gets a
+ * failure notice (cid_send_failed, collectives/fault/fault.c), and needs nothing else. Messages of collective constructors are
+ * sent all the same: a receiver that has given up refuses them, and the refusal ends the send. */
 bool hdl_cid_is_in_vain(const struct hdl_cid_agreement *a, struct hdl_comm *comm, uint16_t context, int tag)
 {
 	if (a->context == HDL_CONTEXT_GROUPS)
@@ -217,7 +217,8 @@ struct hdl_req *hdl_cid_recv(struct hdl_cid_agreement *a, void *data, size_t byt
 
 /* ---- a member fails while an agreement is under way ---------------------------------------------------- */
 
-/* Whether one is the other's parent in the tree: the parent's position is the child's without its lowest bit. */
+/* Returns true if one of the two positions is the parent of the other one in the tree: the parent's position is the child's
+ * without the child's lowest bit. */
 static bool cid_are_neighbors(int position, int other)
 {
 	return (position & (position - 1)) == other || (other & (other - 1)) == position;
@@ -293,7 +294,7 @@ int hdl_cid_apply_failures(void)
 		if (!hdl_ft_list[i].fails_cids || hdl_ft_list[i].applied)
 			continue;
 		hdl_ft_list[i].applied = true;
-		/* before the receives fail, whose errors would name the peer that they wait for, which may be alive */
+		/* before the receives fail: their errors would name the source, which may be alive */
 		for (struct hdl_cid_agreement *a = hdl_cid_under_way; a; a = a->next)
 			if (hdl_cid_needs(a, proc)) {
 				hdl_cid_fail_by_member(a, proc);

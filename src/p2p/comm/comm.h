@@ -6,7 +6,7 @@
 #include "p2p/comm/comm_cid.h"
 #include "p2p/match.h"
 
-/* The id whose contexts no communicator has. Agreements without a communicator use its collective context. */
+/* The id whose contexts no communicator has. Agreements without a communicator use the collective context of that id. */
 #define HDL_ID_GROUPS	2		/* its contexts: HDL_CONTEXT_CANCEL, HDL_CONTEXT_GROUPS */
 
 /* Makes a communicator without an id, which the program cannot name yet. Takes over a reference to group. Without memory the job

@@ -18,13 +18,13 @@ enum cid_result {
 	CID_LEADER_ERROR = -6,		/* result.remote_n is the error class */
 };
 
-/* Whether the result ends the agreement in the first round, so that no data follows it. */
+/* Returns true if the result ends the agreement in the first round, so that no data follows. */
 static bool cid_is_final_error(int id)
 {
 	return id == CID_PROC_FAILED || id == CID_UNEQUAL || id == CID_LEADER_ERROR;
 }
 
-/* Whether this rank's bitmap may take part in this round of the agreement. comm_cid.h has the rule. */
+/* Returns true if this rank may contribute its bitmap in this round of the agreement (rule: comm_cid.h). */
 static bool cid_may_take(const struct hdl_cid_agreement *a)
 {
 	if (bitmap_is_taken)
@@ -213,8 +213,8 @@ static void cid_decide_inter(struct hdl_cid_agreement *a)
 	cid_decide(a, b->ours.number < b->theirs.number || a->failed ? b->ours.number : b->theirs.number);
 }
 
-/* Unique, and in the order of age as far as one rank can tell. Ranks of several jobs differ by the hash of the job's name, all
- * but surely. */
+/* Returns a number that no other agreement has, and that is larger than those this rank has made before. Numbers of ranks of
+ * several jobs differ by a hash of the job's name, with a negligible probability of a collision. */
 static uint64_t cid_new_number(void)
 {
 	static uint32_t count;
@@ -222,8 +222,8 @@ static uint64_t cid_new_number(void)
 	return (uint64_t)++count << 32 | ((uint32_t)hdl_job.rank ^ (uint32_t)hdl_job_id(hdl_job.nspace));
 }
 
-/* The leader waits for nothing on the link any more: the own group, or as the other leader's bitmap says the other one, has
- * failed. */
+/* The leader stops waiting on the link, because its own group has failed, or the other one (HDL_CID_FAILED in the other leader's
+ * bitmap). */
 static void cid_leave_link(struct hdl_cid_agreement *a)
 {
 	struct hdl_req *in = a->bitmap_recv, *out = a->bitmap_send;
@@ -378,8 +378,8 @@ static void cid_count(struct hdl_cid_agreement *a, int more)
 		a->link_comm->agreeing += more;
 }
 
-/* This rank knows a failed process, and ranks elsewhere may wait for members that have given up: tells the collectives, which
- * revoke. */
+/* This rank has a record of a failed process, and other ranks may wait for members that have given up: reports the process to the
+ * collectives (hdl_ft_on_message), which revoke. */
 static void cid_report_failed(const struct hdl_cid_agreement *a)
 {
 	bool (*on_failed)(uint16_t context, int proc, bool told) = a->comm->matching->on_failed;
@@ -438,7 +438,7 @@ static void cid_finish(struct hdl_cid_agreement *a)
 	free(a->bitmaps);
 	free(a->link);
 	if (a->result.id == CID_PROC_FAILED && a->failed_proc) {
-		hdl_ft_record_failed(a->failed_proc - 1);	/* the program is about to get an error that names it */
+		hdl_ft_record_failed(a->failed_proc - 1);	/* the error that the program gets next names this process */
 		cid_report_failed(a);
 	}
 	a->state = HDL_CID_DONE;
@@ -481,7 +481,7 @@ static void cid_advance(struct hdl_cid_agreement *a)
 	hdl_cid_one_less(a);
 }
 
-/* Leaders that have failed while they wait for the other leader's bitmap. Returns how many. */
+/* Detaches the link of each leader whose agreement has failed in HDL_CID_EXCHANGE. Returns the number of these agreements. */
 static int cid_leave_links(void)
 {
 	int n = 0;

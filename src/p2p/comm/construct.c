@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): the members of the new one, after the agreement (comm_cid.h). */
+/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): the members of the new communicator, after the agreement
+ * (comm_cid.h). */
 #include "base/fnv.h"
 #include "p2p/comm/comm.h"
 #include "p2p/comm/ids.h"
@@ -250,7 +251,7 @@ int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each)
 static int wait_all(struct hdl_req **req, int n, int rc)
 {
 	for (int i = 0; i < n; i++) {
-		if (rc)		/* its message may never come */
+		if (rc)		/* the message of this receive may never come */
 			hdl_req_cancel(req[i]);
 		hdl_req_wait(req[i]);
 		if (!rc && req[i]->error) {
@@ -308,8 +309,8 @@ int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int ta
 }
 
 /* The tag of a constructor without a communicator: 31 bits of a hash of the string and of the members. Constructors that are
- * under way at a time differ by their strings. The members are part of it because survivors may call the constructor again with
- * the same string without the failed member: messages of the first attempt must not match. */
+ * under way at a time differ by their strings. The hash includes the members because survivors may call the constructor again
+ * with the same string without the failed member: messages of the first attempt must not match. */
 static int tag_of(const char *string, const struct hdl_group *group, const struct hdl_group *other)
 {
 	uint32_t h = fnv1a_32(FNV1A_32, string, strlen(string)), sum = 0;
@@ -325,7 +326,7 @@ static int tag_of(const char *string, const struct hdl_group *group, const struc
 	return (int)((h ^ h >> 31) % HDL_FT_TAG);
 }
 
-/* Makes a communicator of the group for an agreement. Its contexts are those of HDL_ID_GROUPS until it gets an id. */
+/* Makes a communicator of the group for an agreement. Its contexts are those of HDL_ID_GROUPS until the agreement has an id. */
 static struct hdl_comm *parentless(struct hdl_group *group)
 {
 	struct hdl_comm *comm = hdl_comm_new(hdl_group_retain(group));
@@ -335,7 +336,7 @@ static struct hdl_comm *parentless(struct hdl_group *group)
 	return comm;
 }
 
-/* Frees such a communicator by dropping a reference, since messages may still be under way. `part`: its contexts stay. */
+/* Drops the reference to a communicator of parentless(): messages in flight may have others. part: the contexts stay. */
 static void parentless_free(struct hdl_comm *comm)
 {
 	comm->part = true;
@@ -416,8 +417,8 @@ static int exchange_addresses(const struct hdl_cid_agreement *first, const struc
 }
 
 /* Makes the intercommunicator. The other root's data describes the remote group (hdl_group_describe). A member may be unable to
- * number those processes, if it knows too many other jobs, or another one of the same name. The remote group is of another job
- * then, so all other members are in exchange_addresses: this member joins it in order to fail it. */
+ * number those processes: its table of jobs is full, or has another job of the same name. The remote group is of another job
+ * then, so all other members are in exchange_addresses, which this member enters in order to make the exchange fail. */
 static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
 	struct hdl_group *remote = hdl_group_described(a->remote_data, a->remote_data_bytes);
@@ -539,8 +540,8 @@ int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
 	table[local->rank] = high;
 	rc = hdl_cid_agreement(&a);
 	if (!rc) {
-		/* The value of rank 0 counts for its group. If both groups pass the same, the group whose first process comes
-		 * first goes first. */
+		/* The value of rank 0 counts for its group. If both groups pass the same value, hdl_proc_before orders the
+		 * processes of rank 0. */
 		high = table[0];
 		theirs = *(bool *)a.remote;
 		if (high != theirs ? high : hdl_proc_before(hdl_group_proc(last, 0), hdl_group_proc(first, 0))) {

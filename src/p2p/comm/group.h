@@ -7,8 +7,8 @@
  * job. Any other group has a table of numbers, and, once a rank is looked up, its inverse: a hash table of the group's size.
  *
  * A group also has the endpoints by which communicators reach its ranks, so that communicators of one group share them. They lie
- * in leaves of HDL_LEAF ranks. A leaf is made when the endpoint of one of its ranks is set; until then it is a common leaf of
- * NULLs. So a look-up takes one load more than in a flat table, and no branch.
+ * in leaves of HDL_LEAF ranks. A leaf is allocated when the endpoint of one of its ranks is set; until then the entry points to a
+ * shared leaf of NULLs. So a look-up takes one load more than in a flat table, and no branch.
  */
 #ifndef HDL_P2P_GROUP_H
 #define HDL_P2P_GROUP_H
@@ -23,7 +23,7 @@ struct hdl_ep;
 #define HDL_LEAF	256u
 typedef struct hdl_ep *hdl_leaf[HDL_LEAF];	/* the last leaf of a group ends with its last rank */
 
-/* A session (section 11.3), as far as its groups and communicators need it; src/mpi/session.c has the functions. */
+/* A session (section 11.3): the fields that groups and communicators need; src/mpi/session.c has the functions. */
 struct hdl_session {
 	/* references: one for the handle, one for each group and communicator that was derived from the session. magic: set while
 	 * the handle is valid */
@@ -45,13 +45,13 @@ void hdl_session_release(struct hdl_session *s);
 
 struct hdl_group {
 	struct hdl_object obj;		/* one reference for each communicator and each handle */
-	int handles;			/* references that are the program's handles; obj.magic is set while there is one */
+	int handles;			/* references that are handles of the program; obj.magic is set while there is one */
 	int size;
 	int rank;			/* of this process, or MPI_UNDEFINED */
 	int first, stride;		/* rank r is process first + r * stride; stride 0: procs has them */
 	int *procs;			/* procs[r]; NULL if there is a stride */
 	hdl_leaf **leaf;		/* endpoints by rank, NULL for the rank itself; NULL if no communicator has the group */
-	int *hash;			/* inverse of procs: ranks, or -1; NULL until it is needed */
+	int *hash;			/* inverse of procs: ranks, or -1; NULL until the first look-up */
 	int shift;			/* 32 - log2 of the hash's length */
 	struct hdl_session *session;	/* from which the group was derived, with a reference; NULL: none */
 	bool hosts_known;			/* hosts is valid */
@@ -72,8 +72,8 @@ void hdl_group_open(struct hdl_group *g);
 void hdl_group_close(struct hdl_group *g);
 void hdl_group_fini(void);
 
-/* Makes a new group part of the session from which it was derived; NULL: none. Groups that are part of one stay there, and
- * so does the empty group. */
+/* Makes a new group part of the session from which the group was derived; NULL: none. A group that is part of a session already
+ * stays there; the empty group is part of none. */
 void hdl_group_derive(struct hdl_group *g, struct hdl_session *session);
 
 /* Makes a group of n processes, at a stride that is not 0. Returns NULL without memory, as the next function does. */
@@ -103,14 +103,14 @@ void *hdl_group_describe(const struct hdl_group *g, size_t *bytes);
 struct hdl_group *hdl_group_described(const void *data, size_t bytes);
 /* Whether a group, of a handle, a communicator or a constructor, keeps a pointer to the endpoint. */
 bool hdl_groups_have(const struct hdl_ep *ep);
-/* Whether the processes of both groups together belong to more than one job. */
+/* Returns true if the processes of both groups together belong to more than one job. */
 bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b);
 
 /* Sets *out to the ranks of the group by host; the group owns the result, and keeps it. NULL: not known, of no use (hosts.h), or
  * there are processes of other jobs. Returns 0 or -ENOMEM. */
 int hdl_group_hosts(struct hdl_group *g, const struct hdl_hosts **out);
 
-/* Whether its ranks are all ranks of the job, in their order. */
+/* Returns true if the group's ranks are all ranks of the job, in the job's order. */
 bool hdl_group_is_world(const struct hdl_group *g);
 /* Returns MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int hdl_group_compare(struct hdl_group *a, struct hdl_group *b);

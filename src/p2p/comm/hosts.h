@@ -17,8 +17,8 @@ struct hdl_hosts {
 };
 
 /* node(rank) returns a number that is the same for ranks of one host only; negative: not known, or -ENOMEM. Sets *out to the
- * result, which the caller must free(); NULL if it is of no use: one host, one rank on each host, or not known. Returns 0 or
- * -ENOMEM. */
+ * result, which the caller must free(); NULL if all ranks are on one host, each is on a host of its own, or the hosts are not
+ * known. Returns 0 or -ENOMEM. */
 int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void *arg, struct hdl_hosts **out);
 
 /* Returns the rank at an index of the order. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A leader link that its leader has left: requests that go on for the sake of a leader that comes late. leader_link.h
- * explains. */
+/* A leader link after hdl_leader_link_leave: requests stay posted for a leader that comes late (scenario: leader_link.h). */
 #include "p2p/comm/leader_link.h"
 #include "p2p/match.h"
 
@@ -29,7 +28,7 @@ static void link_put(struct detached_link *l)
 	free(l);
 }
 
-/* May be called inside of the transport. An error of the request is ignored: the constructor has returned its own. */
+/* May be called inside of the transport. An error of the request is ignored: the constructor has already returned an error. */
 static void link_request_done(struct hdl_req *req)
 {
 	struct detached_link *l = req->notify_arg;

@@ -77,7 +77,7 @@ static void *handshake_watch(void *arg)
 	return NULL;
 }
 
-/* Whether a member of the communicator that waits for this process has failed, or the peer has. */
+/* Returns true if the peer, or a member of the communicator that waits for the result, has failed. */
 static bool handshake_is_lost(const struct hdl_wait_limit *p)
 {
 	if (p->ended && p->ended(p->ended_arg))
@@ -206,8 +206,8 @@ static struct hdl_group *parse_peer(const char *described, size_t bytes, const c
 	return NULL;
 }
 
-/* Receives the parts behind a hello. Returns 0 or a negative errno: not all was read. m->other is NULL if there can be no
- * communication; *peer_err is the errno if that is an error, too. */
+/* Receives the parts behind a hello. Returns 0, or a negative errno if a part was not read whole. Sets m->other to NULL if the
+ * two processes cannot communicate, and *peer_err to the errno if that is an error of this process. */
 static int recv_peer(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *peer_err)
 {
 	char address[HDL_ADDRESS_MAX], *described;

@@ -16,9 +16,10 @@ struct hdl_dpm_peer {
 	uint64_t secret;		/* the port's; 0 without a port */
 	/* in monotonic_ns(); 0: none. Of hdl_dpm_handshake as a whole; hdl_dpm_handshake may extend a connector's */
 	uint64_t deadline;
-	struct hdl_comm *comm;		/* its members wait for the result: the wait ends when one of them fails; or NULL */
-	/* Returns true if the peer is known to have ended: the wait ends then, too (-EOWNERDEAD). Any thread calls it; the
-	 * thread that learns of the end calls hdl_tp_wake. NULL: nothing is known */
+	struct hdl_comm *comm;		/* members of this communicator wait for the result: the wait ends when one of them fails;
+					 * or NULL */
+	/* Returns true if the peer is known to have ended: the wait ends then, too (-EOWNERDEAD). Any thread calls the function;
+	 * the thread that detects the end calls hdl_tp_wake. NULL: no such check */
 	bool (*ended)(const void *arg);
 	const void *ended_arg;
 	struct hdl_group *other;	/* result: the peer, a group of one; NULL: no communication is possible */

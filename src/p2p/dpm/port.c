@@ -7,7 +7,7 @@
  *
  * Processes under the same kernel use the loopback device, unless the port does not listen there (containers).
  *
- * A connection waits, among others, until its hello is complete: one that sends nothing delays no other.
+ * A connection waits beside the others until its hello is complete: a peer that sends nothing delays no other peer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +31,8 @@ struct connection {
 	uint64_t deadline;
 };
 
-/* Connections whose hello is not complete. While there are so many, new ones wait in the kernel until the oldest of these is
- * closed. */
+/* Connections whose hello is not complete. While there are CONNECTIONS_MAX of them, new connections wait in the kernel until the
+ * oldest one is closed. */
 #define CONNECTIONS_MAX 256
 
 struct port {
@@ -117,7 +117,7 @@ int hdl_port_close(const char *name)
 		link = &(*link)->next;
 	*link = p->next;
 	p->closed = true;
-	shutdown(p->fd, SHUT_RDWR);	/* wakes threads that wait for it */
+	shutdown(p->fd, SHUT_RDWR);	/* wakes threads in hdl_port_accept */
 	port_put(p);
 	return 0;
 }

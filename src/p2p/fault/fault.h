@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failures of processes, as far as p2p handles them. Five files, none of which calls one above itself:
+ * Failures of processes: the part of p2p. Five files; each calls only files below itself in this list:
  *
  *     ft_recv.c     a message that names a failed process arrives
- *     notify.c      a leader that waits for this rank in vain gets such a message
- *     ft_send.c     sends one
+ *     notify.c      sends such a message to a leader that waits for this rank, which has skipped the constructor
+ *     ft_send.c     sending a failure notice
  *     revoke.c      posted receives end with MPI_ERR_PROC_ABORTED; messages of a revoked communicator are dropped
  *     record.c      the list of failed processes
  *
- * The list holds each process that has ended, cannot be reached, or has given a collective up, in the order in which this
- * process learned of it. Records are never removed. hdl_ft_reported is the length of the list when the program last got an
- * error of class MPI_ERR_PROC_ABORTED.
+ * The list holds each process that has ended, cannot be reached, or has given a collective up, in the order in which this process
+ * recorded them. Records are never removed. hdl_ft_reported is the length of the list when the program last got an error of class
+ * MPI_ERR_PROC_ABORTED.
  *
  * Why the reported ones are counted: a rank whose program got such an error may skip an operation for which ranks of other
  * communicators wait, and these communicators have no failed member. The library knows one such operation, the exchange
@@ -34,8 +34,9 @@
 struct hdl_ft_record {
 	int proc;			/* number of the process (runtime/jobs.h) */
 	bool gave_up;			/* gave a collective up for want of memory, and is alive */
-	bool fails_cids;		/* agreements without a communicator fail because of this process (hdl_cid_fail_member) */
-	bool applied;			/* ... and those that were under way have failed (hdl_cid_apply_failures) */
+	bool fails_cids;		/* agreements without a communicator fail if this process is a member
+					 * (hdl_cid_fail_member) */
+	bool applied;			/* fails_cids: agreements that were in progress have failed (hdl_cid_apply_failures) */
 };
 extern struct hdl_ft_record *hdl_ft_list;
 extern unsigned hdl_ft_count, hdl_ft_reported;	/* records in the list, and of these the program's errors have covered */
@@ -53,9 +54,9 @@ void hdl_ft_records_reset(void);
 void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
 /* Upcall of the transport: ends the receives that can only, or may, wait for this peer. */
 void hdl_peer_failed(void *context, int peer, int err);
-/* Drops a message. If the message was announced, hdl_ep_refuse tells the sender, who waits for the fetch. */
+/* Drops a message. If the message was announced, hdl_ep_refuse ends the send, which waits for the fetch. */
 void hdl_recv_drop(struct hdl_matching *m, int src, uint8_t kind, const void *payload);
-/* Whether a revoked communicator drops messages with this tag of its collective context. */
+/* Returns true if a revoked communicator drops messages with this tag of its collective context. */
 bool hdl_tag_is_revocable(int tag);
 
 /* Returns the errno by which src, or with MPI_ANY_SOURCE any member of comm, has failed; 0: none has. */
@@ -73,10 +74,10 @@ static inline int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum)
 
 /* ---- ft_send.c, ft_recv.c: messages that name a failed process -------------------------------------------- */
 
-/* Their tags, in collective contexts and in HDL_CONTEXT_GROUPS, lie above those of collectives: HDL_FT_TAG, flags, and the rank
- * of the failed process in its job. Data: the job's id, where that is not the sender's job; else none. */
+/* Tags of failure notices, in collective contexts and in HDL_CONTEXT_GROUPS, lie above those of collectives: HDL_FT_TAG, flags,
+ * and the rank of the failed process in its job. Data: the job's id, where that is not the sender's job; else none. */
 #define HDL_FT_TAG (3 << 29)
-#define HDL_FT_ENDED (1 << 28)		/* flag: the process has ended, as a process of its host, or the launcher, has seen */
+#define HDL_FT_ENDED (1 << 28)		/* flag: the process has ended; detected by a process of its host, or by the launcher */
 #define HDL_FT_ALIVE (1 << 27)		/* flag: the process gave a collective up, and is alive */
 #define HDL_FT_RANK (HDL_FT_ALIVE - 1)
 static inline bool hdl_ft_is_message(uint16_t context, int32_t tag)
@@ -84,10 +85,10 @@ static inline bool hdl_ft_is_message(uint16_t context, int32_t tag)
 	return tag >= HDL_FT_TAG && context & 1;
 }
 
-/* Handles such a message (HDL_EAGER). Returns true if the message is used up; false: it waits as an unexpected message, for
- * hdl_ft_waiting_notice. */
+/* Handles a failure notice (HDL_EAGER). Returns true if the message is used up; false: the message waits as an unexpected one,
+ * for hdl_ft_waiting_notice. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload);
-/* Fetches the data of an announced one (HDL_RTS), and passes it to `arrived` as HDL_EAGER. */
+/* Fetches the data of an announced failure notice (HDL_RTS), and passes the notice to `arrived` as HDL_EAGER. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
 		  void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload));
 

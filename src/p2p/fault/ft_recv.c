@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that name a failed process: receiving one. */
+/* Failure notices (fault.h): receiving. */
 #include "p2p/comm/comm_cid.h"
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
@@ -23,7 +23,7 @@ static int ft_named_proc(int src, int tag, size_t len, const void *data)
 	return hdl_proc_of(job, (uint32_t)(tag & HDL_FT_RANK));
 }
 
-/* Records of the process itself are made even if the communicator of the context does not exist here yet, or was freed. */
+/* The failed process is recorded even if the communicator of the context does not exist here yet, or was freed. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
 {
 	int proc = ft_named_proc(src, hdr->tag, len, payload);
@@ -62,8 +62,8 @@ static void ft_fetched(struct hdl_fetch *fetch, int err)
 }
 
 /* The message is announced if HEDDLE_EAGER_MAX is less than its 8 bytes, or if this process has sent HDL_CTL_HOLD to its sender,
- * which waits for the fetch. Without memory for the fetch the job ends: the message comes once, and a rank that does not get it
- * may wait for the failed process for ever. */
+ * which waits for the fetch. Without memory for the fetch the job ends: a failure notice is sent once, and a rank without the
+ * notice may wait for the failed process for ever. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
 		  void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload))
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that name a failed process: sending one. */
+/* Failure notices (fault.h): sending. */
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
 
-/* The tag has the rank, the data the id of its job, unless that is this one. */
+/* The tag has the failed process's rank, the data the id of its job; no data: the sender's job. */
 void hdl_ft_send_notice(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
 {
 	const struct hdl_other_job *job = hdl_job_of(proc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names the failed processes to leaders of an intercommunicator that wait for this rank. fault.h explains. */
+/* Sends failure notices to leaders of an intercommunicator that wait for this rank (scenario: fault.h). */
 #include "p2p/comm/comm_cid.h"
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
@@ -39,7 +39,7 @@ static void notify_match_comm(struct hdl_comm *comm)
 		search.comm = comm;
 }
 
-/* Sends over any communicator that has the leader: that of the link may have been freed here. */
+/* Sends on any communicator that has the leader: the link's communicator may have been freed here. */
 static void notify_leader(const struct waiting_leader *w)
 {
 	search.proc = w->proc;

@@ -65,10 +65,11 @@ void hdl_recv_revoke(struct hdl_comm *comm, int proc)
 
 struct lost_peer {
 	int proc;
-	bool departed;			/* its end is no failure: a message from another source may still come */
+	bool departed;			/* the peer has ended in order, which is no failure: a message from another source may
+					 * still come */
 };
 
-/* Whether a posted receive waits for this peer, or for any source among processes of which it is one. */
+/* Returns true if a posted receive waits for this peer, or for any source of a communicator with this peer. */
 static bool concerns_peer(const struct hdl_op *op, void *arg)
 {
 	const struct lost_peer *peer = arg;
