@@ -20,7 +20,7 @@ static uint32_t nids;
 static struct hdl_part *watched;	/* active receives with a box */
 static int nboxes;
 
-#define LOOK_MOST 64		/* partitions of a box that a turn of progress looks at */
+#define LOOK_MOST 64		/* most partitions of a box that a turn of progress checks */
 
 /* ---- ends ------------------------------------------------------------------------------------------------- */
 
@@ -264,8 +264,9 @@ int hdl_part_proc_of(struct hdl_ep *ep)
 	return hdl_ep_note(ep)->rank;
 }
 
-/* Whether DATA belongs to this pair. A receive that fails may be freed while DATA is under way, and its id given to another one:
- *     1. Another sum of bytes: the receive fails by the first DATA, and the program frees it.
+/* Returns true if DATA belongs to this pair. A receive that fails may be freed while DATA is in flight, and its id given to
+ * another receive:
+ *     1. The sender's total of bytes differs: the receive fails by the first DATA, and the program frees the request.
  *     2. The program makes and starts the receive of another tag, which gets the id.
  *     3. The rest of the first DATA comes, and would be written to the second buffer. */
 static bool part_is_of(const struct hdl_part *p, const struct part_data *d)

@@ -24,7 +24,7 @@ static void out_sent(struct hdl_send *s, int err)
 
 	p->inflight--;
 	part_out_free(o);
-	if (err && err != -ECANCELED)	/* ECANCELED: the receiver refused it, and has the error */
+	if (err && err != -ECANCELED)	/* ECANCELED: the receiver refused the message, and has the error */
 		hdl_part_fail_errno(p, err);
 	else
 		hdl_part_check(p);
@@ -135,8 +135,8 @@ static bool box_store(struct hdl_part *p, int i)
 	return __atomic_fetch_add(&p->nsent, 1, __ATOMIC_ACQ_REL) == p->n - 1;
 }
 
-/* Wakes the receiver: all partitions of the epoch are in the box. The send ends, when nothing of it is
- * under way. Under the lock. */
+/* Wakes the receiver: all partitions of the epoch are in the box. Completes the send when no message or put of the send is in
+ * flight. Must hold the lock. */
 static void box_close(struct hdl_part *p)
 {
 	struct part_out *o = hdl_buf_get(sizeof(*o));
@@ -155,7 +155,7 @@ static void box_close(struct hdl_part *p)
 
 /* ---- sending within this process ------------------------------------------------------------------------------- */
 
-/* Copies between two buffers of this process. */
+/* Copies from a send to a receive of this process. */
 static void self_copy(struct hdl_part *to, struct hdl_part *from, uint64_t offset, size_t len)
 {
 	char piece[4096];
@@ -171,7 +171,7 @@ static void self_copy(struct hdl_part *to, struct hdl_part *from, uint64_t offse
 	}
 }
 
-/* The receiver of a sender of this process, if both are in the same epoch. */
+/* Returns the receive of a send from this process to itself; NULL: the two are not in the same epoch. */
 static struct hdl_part *self_receiver(struct hdl_part *p)
 {
 	struct hdl_part *to = hdl_part_find(false, p->proc, p->context, p->tag, p->number);
@@ -184,7 +184,7 @@ static void send_self(struct hdl_part *p, uint64_t offset, size_t len)
 	struct hdl_part *to = self_receiver(p);
 
 	if (!to)
-		return;		/* it has failed in this epoch */
+		return;		/* the send has failed in this epoch */
 	if (to->total != p->total) {
 		hdl_part_fail(to, MPI_ERR_TRUNCATE, "the sender's partitions have another number of bytes in all");
 		return;
@@ -208,7 +208,7 @@ static bool box_is_open(struct hdl_part *p)
 	return true;
 }
 
-/* Asks the receiver for GO as a message, unless it has begun the epoch: then returns true. */
+/* Returns true if the receiver has begun the epoch. Otherwise asks the receiver to send GO as a message (`asked`). */
 static bool box_ask(struct hdl_part *p)
 {
 	/* sequentially consistent, and ahead of the look: part_box.h */
@@ -238,7 +238,7 @@ static void part_send_run(struct hdl_part *p, int i)
 	for (int k = low; k <= high; k++)
 		__atomic_store_n(&p->marks[k], SENT, __ATOMIC_RELAXED);
 	p->nsent += high - low + 1;
-	/* without any bytes one message for all tells the receiver that they are ready */
+	/* partitions without bytes: one DATA message makes all of them ready at the receiver */
 	if (!p->each && p->nsent < p->n)
 		return;
 	if (p->ep)
@@ -282,7 +282,8 @@ void hdl_part_drain(void)
 
 	for (; p; p = next) {
 		next = p->dirty_next;
-		__atomic_store_n(&p->dirty, false, __ATOMIC_SEQ_CST);	/* before the marks are read: a later one enters again */
+		__atomic_store_n(&p->dirty, false, __ATOMIC_SEQ_CST);	/* before the marks are read: the thread of a later mark
+									 * enters the request again */
 		hdl_part_push(p);
 	}
 }
@@ -353,7 +354,7 @@ void hdl_pready_begin(struct hdl_part *p)
 
 void hdl_pready_end(struct hdl_part *p)
 {
-	/* Another thread may have marked partitions before GO came: it enters them. */
+	/* Another thread may have marked partitions before GO came: that thread enters the request. */
 	if (box_is_open(p) && __atomic_load_n(&p->top, __ATOMIC_RELAXED) < 0) {
 		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
 		return;

@@ -28,7 +28,7 @@ static int part_no_memory(void)
 
 /* ---- boxes ------------------------------------------------------------------------------------------------ */
 
-/* Receiver: makes the box, at the first start. Without one messages have the bytes. */
+/* Receiver: allocates the box, at the first start. Without a box the bytes travel in messages. */
 static void box_make(struct hdl_part *p)
 {
 	if (!p->each || p->total > BOX_MOST || !hdl_proc_is_ours(p->proc) || !hdl_is_local(p->proc))
@@ -43,7 +43,7 @@ static void box_make(struct hdl_part *p)
 				 __ATOMIC_RELEASE);
 }
 
-/* Sender: finds the box of a GO. NULL: this process does not map it. */
+/* Sender: returns the box of a GO; NULL: this process does not map the box. */
 static struct hdl_part_box *box_of(const struct hdl_part *p, const struct part_go *go)
 {
 	struct hdl_part_box *b;
@@ -68,8 +68,8 @@ static void part_take_go(struct hdl_part *p, const struct part_go *go, const voi
 		__atomic_store_n(&box->mapped, 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&p->box, box, __ATOMIC_RELEASE);	/* pairs with the acquire in box_is_open */
 	}
-	/* The receiver refuses the bytes of a sender that has another total, and may free its buffer then: no put may be under
-	 * way. Without the key, messages have the bytes. */
+	/* The receiver refuses the bytes of a sender that has another total, and may free its buffer then: no put may be in
+	 * flight. Without the key, the bytes travel in messages. */
 	if (!p->box && key_len && go->total == p->total && !p->rkey && hdl_rkey_unpack(p->ep, key, key_len, &p->rkey))
 		p->rkey = NULL;
 	hdl_part_push(p);
@@ -118,7 +118,7 @@ static void go_sent(struct hdl_send *s, int err)
 		hdl_part_check(p);
 }
 
-/* Lets the sender send the bytes of this epoch. */
+/* Sends GO: the sender may send the bytes of this epoch. */
 static int send_go(struct hdl_part *p)
 {
 	struct part_go go = { .total = p->total, .tag = p->tag, .number = p->number, .epoch = p->epoch, .id = p->id,
@@ -155,7 +155,7 @@ static int send_go(struct hdl_part *p)
 	return hdl_class_of(-r);
 }
 
-/* A GO for this sender may have come ahead of its first start. */
+/* Applies a GO that arrived before this sender's first start. */
 static void part_take_early(struct hdl_part *p)
 {
 	for (struct early **e = &earlies, *found; (found = *e); e = &found->next) {

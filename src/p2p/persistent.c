@@ -155,7 +155,7 @@ static void persistent_put(struct hdl_op *op)
 {
 	if (op->persistent.begin) {
 		op->persistent.put(op->persistent.arg);
-		hdl_buf_put(op->why);	/* the explanation of an error, if it was never taken */
+		hdl_buf_put(op->why);	/* the explanation of an error that no completing call has taken */
 		return;
 	}
 	if (op->persistent.inner)

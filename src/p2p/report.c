@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hang report of a rank. heddlerun asks by PMIx (runtime/ask.h), a person by SIGUSR1. The handler is installed only if
- * HEDDLE_REPORT_HANG is set, since the signal belongs to the program.
+ * The hang report of a rank. heddlerun requests a report by PMIx (runtime/ask.h), a user by SIGUSR1. The handler is installed
+ * only if HEDDLE_REPORT_HANG is set, since the signal belongs to the program.
  *
- * Both may ask at any time and in any thread, so neither looks at a queue: they set a flag and wake the waiting thread, which
- * reports between two turns of progress, when queues are consistent. If the rank does not wait, the signal handler says so;
- * heddlerun asks again, and PMIx's thread answers the last time.
+ * A request may come at any time and in any thread, so its handler reads no queue: the handler sets a flag and wakes the waiting
+ * thread, which reports between two turns of progress, when queues are consistent. If the rank does not wait, the signal handler
+ * prints that; heddlerun repeats its request, and PMIx's thread answers the last one.
  *
  * The signal's flag is not lost between the last check of it and a sleep:
  *     1. The thread checks the flag, and prepares its sleep.
  *     2. The handler sets the flag and calls hdl_tp_wake, which ends the prepared sleep.
  *     3. If the handler ran before the sleep was prepared, the turn of progress between preparing and sleeping sees the
  *        flag (look_for_wanted).
- * heddlerun's flag is not checked in 3., which would cost each turn of every job; heddlerun asks twice instead.
+ * heddlerun's flag is not checked in 3., which would cost each turn of every job; heddlerun repeats the request instead.
  */
 #include "p2p/match.h"
 #include "runtime/syscalls.h"
@@ -35,7 +35,7 @@ unsigned hdl_dated_after = 64;
 enum { WANTED = 1, NOTICED };
 static volatile sig_atomic_t idling, wanted, installed;
 static volatile sig_atomic_t asked;	/* set by heddlerun's request */
-static uint64_t leaving_since;	/* monotonic_ns() when the rank began to leave MPI_Finalize; 0: it has not */
+static uint64_t leaving_since;	/* monotonic_ns() when the rank began to leave MPI_Finalize; 0: not yet */
 static struct sigaction before;
 static char busy[512];
 static int busy_len;
@@ -182,7 +182,7 @@ void hdl_p2p_dump(FILE *out)
 
 /* ---- the answer for heddlerun ------------------------------------------------------------------------------- */
 
-/* Prints one thread's wait. Ranks that wait for the same must print the same text: heddlerun groups them by it. */
+/* Prints one thread's wait. Ranks with the same wait must print the same text, by which heddlerun groups them. */
 static void print_wait(FILE *out, const char *call, const struct hdl_op *op, const struct hdl_comm *comm,
 		       const struct heaps *all)
 {
@@ -273,7 +273,7 @@ static void print_syscalls(FILE *out)
 	}
 }
 
-/* The rank's thread is in a system call on a file. Returns false if it is in none. */
+/* Answers with the system call on a file in which the rank's thread blocks. Returns false if there is none. */
 static bool answer_by_syscall(void)
 {
 	struct hdl_syscall s;
@@ -381,7 +381,8 @@ static void report_on_signal(int sig)
 	errno = saved;
 }
 
-/* Part of a turn of progress: makes it count as one that found something, so that no sleep follows. */
+/* Part of a turn of progress: if a report was requested, the turn counts as one that found something, so that no sleep
+ * follows. */
 static int look_for_wanted(void *arg)
 {
 	(void)arg;
@@ -410,7 +411,7 @@ void hdl_p2p_idle(unsigned *idle)
 
 int hdl_report_start(void)
 {
-	/* A rank that neither spins nor yields may sleep after its first turn in vain. */
+	/* A rank that neither spins nor yields may sleep after its first turn that finds nothing. */
 	if ((unsigned)hdl_vars.yield < hdl_dated_after)
 		hdl_dated_after = (unsigned)hdl_vars.yield;
 	hdl_rt_on_ask(p2p_report_on_ask);
@@ -419,7 +420,7 @@ int hdl_report_start(void)
 
 /* ---- MPI_Finalize that waits for sends ---------------------------------------------------------------------- */
 
-static uint64_t late_at;	/* monotonic_ns() when the report is due; 0: it was printed, or is not wanted */
+static uint64_t late_at;	/* monotonic_ns() when the report is due; 0: already printed, or not configured */
 
 static void add_send(const struct hdl_op *op, void *arg)
 {

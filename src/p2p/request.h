@@ -13,7 +13,7 @@
 
 
 /* Contexts of no communicator (those of the id HDL_ID_GROUPS). HDL_CONTEXT_CANCEL: the library of one rank to that of another;
- * the tag is the sender's number of an announced message that it wants to withdraw. That message arrived before, since messages
+ * the tag is the sender's number of an announced message to be withdrawn. The RTS of that message arrived before, since messages
  * of a rank arrive in order. */
 #define HDL_CONTEXT_CANCEL 4
 #define HDL_CONTEXT_GROUPS 5	/* agreements without a communicator (comm/comm_cid.h) */
@@ -25,7 +25,8 @@ enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL
 
 struct hdl_op;
 
-/* Where kinds of requests differ; NULL: no difference. request.c calls the files above it only through this table. */
+/* Functions in which kinds of requests differ; NULL: no difference. request.c calls the files above it only through this
+ * table. */
 struct hdl_req_ops {
 	void (*cancel)(struct hdl_op *op);	/* hdl_req_cancel of a request that is not done */
 	void (*put)(struct hdl_op *op);		/* HDL_REQ_PERSISTENT: the request goes back to the pool; frees the request's
@@ -91,7 +92,7 @@ struct hdl_op {
 	union {
 		struct hdl_send send;
 		struct hdl_fetch fetch;
-		/* a matched probe's message until its receive; of a HDL_SELF send: the message */
+		/* matched probe: the message until MPI_Mrecv; HDL_SELF send: the message */
 		struct hdl_unexpected *message;
 		struct hdl_persistent persistent;
 		struct hdl_generalized generalized;
@@ -157,7 +158,7 @@ _Noreturn void hdl_req_orphan_failed(struct hdl_req *req);
 /* Calls fn when the request is done, or now if the request is done already. fn must free the request. */
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg);
 bool hdl_persistent_sends(const struct hdl_op *op);
-/* Whether a buffer is attached, and its size; 0: MPI_BUFFER_AUTOMATIC. */
+/* Returns true if a buffer is attached. *bytes: its size; 0: MPI_BUFFER_AUTOMATIC. */
 bool hdl_bsend_is_attached(const struct hdl_bsend_space *space, size_t *bytes);
 /* HEDDLE_REPORT_LEAKS: of hdl_match_each_unexpected. Records a message that was never received. */
 void hdl_leaked_message(const struct hdl_unexpected *u, void *arg);
@@ -209,10 +210,10 @@ const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 
-/* The blocking operation that this rank waits in; NULL: none. With several threads hdl_waiters has theirs. */
+/* The blocking operation in which this rank waits; NULL: none. With several threads hdl_waiters has the operations. */
 extern const struct hdl_op *hdl_blocked;
 /* To be called after a turn of progress that found nothing; spins, yields or sleeps. *idle must be 0 at first and after each turn
- * that found something. Prints a report that was asked for. */
+ * that found something. Prints a report that was requested. */
 void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
 int hdl_report_start(void);	/* must be called when the transport is there */
@@ -225,7 +226,7 @@ void hdl_report_leaving(void);
 /* When this rank's wait began, in monotonic_ns(); 0: too short to be dated. Without hdl_threads; with it, hdl_waiters has the
  * times. */
 extern uint64_t hdl_blocked_since;
-/* Turns in vain after which a wait is dated, so that short waits do not read the clock. */
+/* Turns without a result after which a wait is dated, so that short waits do not read the clock. */
 extern unsigned hdl_dated_after;
 void hdl_report_fini(void);
 

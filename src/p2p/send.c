@@ -70,8 +70,8 @@ static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 	return hdl_ep_send_runs(ep, op->tag, op->context, op->sync, op->bytes, &op->send);
 }
 
-/* A message of the rank to itself, which the transport never sees. blocking: op is done on return, unless there are several
- * threads, of which another may receive it. */
+/* Sends a message of the rank to itself, without the transport. blocking: op is done on return, unless there are several threads:
+ * another thread may receive the message. */
 static int send_to_self(struct hdl_op *op, bool blocking)
 {
 	struct hdl_matching *m = op->req.comm->matching;
@@ -129,7 +129,7 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	return MPI_SUCCESS;
 }
 
-/* Withdraws a message of this rank to itself. Returns false if a matched probe has it. */
+/* Withdraws a message of this rank to itself. Returns false if a matched probe has taken the message. */
 static bool cancel_self(struct hdl_op *op)
 {
 	struct hdl_unexpected *u = op->message;

@@ -39,7 +39,7 @@ static void unexpected_add(const struct hdl_unexpected *u, void *arg)
  *     3. The first MPI_Send announces and waits for its receive; rank 0 waits for the second message. Neither goes on.
  * A program that sends so much ahead that the higher limit is reached depends on buffers without bound (MPI-5.0 section 3.5). */
 
-/* Programs count on it that short messages find room, also under a low HEDDLE_UNEXPECTED_MAX: 130,000 fit. */
+/* Programs rely on room for short messages, also under a low HEDDLE_UNEXPECTED_MAX: 130,000 fit. */
 #define SHORT_LEAST ((size_t)16 << 20)
 
 static size_t short_max(void)
@@ -54,7 +54,7 @@ static size_t unexpected_share(size_t limit)
 	return limit / (size_t)hdl_job.size;
 }
 
-/* Returns the back-pressure that a peer with so many bytes here is due, whose message of len bytes has arrived. */
+/* Returns the back-pressure for a peer with `bytes` unexpected bytes here, of which a message of len bytes has arrived. */
 static enum hdl_eager_off due(const struct hdl_matching *m, size_t bytes, size_t len)
 {
 	if (m->unexpected_bytes > short_max() && bytes > unexpected_share(short_max()))
@@ -124,7 +124,7 @@ void hdl_unexpected_removed_of(struct hdl_matching *m, int src)
 		unexpected_release(m, ep);
 }
 
-/* Warns about the process that sends most of them. Unexpected messages cost time and memory. */
+/* Prints a warning that names the process with the most unexpected bytes. Unexpected messages cost time and memory. */
 void hdl_unexpected_warn(struct hdl_matching *m)
 {
 	struct heaviest h = unexpected_sum(m);

@@ -32,8 +32,8 @@ static inline struct hdl_unexpected *hdl_unexpected_new(uint16_t context, int sr
 	return u;
 }
 
-/* Frees the unexpected messages of a context that is given back. Refuses those of constructors that were announced, and releases
- * peers. Returns how many there were. */
+/* Frees the unexpected messages of a context that is given back. Refuses announced messages of constructors, and releases peers.
+ * Returns the number of messages. */
 unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context);
 /* The transport is closed: no peer gets a message about unexpected ones from here on. */
 void hdl_unexpected_close(struct hdl_matching *m);

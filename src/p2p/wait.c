@@ -13,7 +13,7 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 				.requests = &requests };
 	unsigned idle = 0;
 
-	/* they describe this thread's wait, and are restored when it ends */
+	/* these variables describe this thread's wait; restored at its end */
 	hdl_blocked_comm = NULL;
 	hdl_blocked_requests.of = NULL;
 	hdl_waiter_add(&w);

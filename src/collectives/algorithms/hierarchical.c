@@ -24,8 +24,8 @@ struct hier {
 	const struct hdl_shape *s;
 	hdl_choose_fn *choose;
 	const struct hdl_hosts *h;
-	int host, inner;		/* of this rank; its number among the ranks of its host */
-	int ranks;			/* of this host; 1 if the graph has the leader phase only */
+	int host, inner;		/* this rank's host; its number among the ranks of that host */
+	int ranks;			/* ranks of this host; 1 if the graph has the leader phase only */
 	int root_host, root_inner;
 	int leader;			/* number of the leader among the ranks of this host */
 	bool is_leader;
@@ -190,7 +190,7 @@ static void alg_hier_allreduce(struct hdl_gb *b, const struct hier *l)
 	alg_hier_node_phase(b, l, HDL_BCAST, l->s->bytes, false, result, result, SUB_DOWN);
 }
 
-/* Each leader receives its host's blocks of the other leaders' sums, and adds them up. */
+/* Each leader receives its host's blocks of the other leaders' sums, and adds the blocks up. */
 static void reduce_scatter_leaders(struct hdl_gb *b, const struct hier *l, struct hdl_ref sums, struct hdl_ref out)
 {
 	size_t mine = host_bytes(l, l->host);

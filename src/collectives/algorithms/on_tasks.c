@@ -151,8 +151,8 @@ struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
 
 /*
  * A moved block has a stamp behind the data. The rank that copies the block out compares the stamp with its own operation
- * number and length. A rank that received less or more than expected passes on as much as promised: then the stamp is not
- * where the next rank looks, and the next rank has an error too.
+ * number and length. A rank that received less or more than expected passes on as many bytes as promised: then the stamp is not
+ * at the place that the next rank checks, and the next rank has an error, too.
  */
 static size_t stamp_at(size_t bytes)
 {
@@ -207,8 +207,8 @@ struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Bytes of the blocks in the subtree of v (a rank counted from the root) whose link to its parent is `link`. They are
- * contiguous. */
+/* Returns the bytes of the blocks in the subtree of v, which are contiguous. v: a rank counted from the root; link: the link from
+ * v to its parent. */
 static size_t blocks_below(const struct hdl_shape *s, int v, int link)
 {
 	int weight = link < 0 ? s->size : hdl_knomial_weight(s->radix, link), rest = s->size - v;
@@ -221,7 +221,7 @@ static int on_tasks_rank_at(const struct hdl_shape *s, int v)
 	return (v + s->root) % s->size;
 }
 
-/* On every rank of its path a block is at the index of the block's rank, counted from the root. */
+/* On every rank of its path a block is at the index of its source, counted from the root. */
 struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failure detection and revocation. A rank that waits directly for a dead rank gets an error from the transport or from its
- * queues; the others wait for ranks that live and in turn wait, or have failed and gone on. Therefore a rank with a collective
- * in flight regularly looks at the processes of all members on its host, and asks the transport about the others; a rank that
- * detects a death notifies the other members. Either revokes the communicator on this rank: operations in flight end with
- * MPI_ERR_PROC_ABORTED, and so does every later one. Messages between living ranks, and other communicators, go on.
+ * queues; any other rank waits for living ranks, which in turn wait, or have failed and gone on. Therefore a rank with a
+ * collective in flight regularly checks the processes of all members on its host, and the transport's state of members on other
+ * hosts; a rank that detects a death sends a failure notice to the other members. The detection and the notice both revoke the
+ * communicator on this rank: operations in flight end with MPI_ERR_PROC_ABORTED, and so does every later one. Messages between
+ * living ranks, and other communicators, go on.
  *
  *     timer, failed message, failed queue, member's notice ──▶ hdl_ft_member_failed: recorded ──▶ hdl_ft_progress: revoked
  *
  * Recording must neither complete nor post anything: the caller may be inside the transport.
  *
- * A failed request means only that a queue is gone. The peer may live: it has detected the death first, and has freed the
- * communicator. No member is named whose process lives. While no member's process has ended, the queues of mailbox or tasks
- * are under suspicion: nothing is posted until a member's end is seen, or SUSPECT_NS have passed.
+ * A failed request means only that a queue is gone. The peer may live, and have detected the death first and freed the
+ * communicator. No member is named whose process lives. While no member's process has ended, the queues of mailbox or tasks are
+ * under suspicion: nothing is posted until a member's end is detected, or SUSPECT_NS have passed.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,11 +24,11 @@
 #define SUSPECT_NS 1000000000ull
 #define SUSPECT_LOOK_NS 20000000ull
 
-static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank
-					 * may be a member of others */
-static bool revoke_pending;		/* a communicator is lost whose operations in flight have not been ended */
+static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank may
+					 * be a member of other communicators */
+static bool revoke_pending;		/* some communicator is lost, and its operations in flight have not ended */
 static bool ranks_leave;		/* hdl_ft_ranks_leave was called */
-static int orphaning_proc = -1;	/* process whose end ends constructors without a communicator, or -1 */
+static int orphaning_proc = -1;	/* failed process for which constructors without a communicator must end, or -1 */
 
 /* ---- members: of an intercommunicator both groups, numbered like nodes' peers ------------------------------------- */
 
@@ -43,9 +44,9 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 	return hdl_comm_proc(of, member);
 }
 
-/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer; and of a
- * process of another job, whether it has ended in order. A member that has departed has done its part of the communicator's
- * operations. */
+/* Returns true if the member's process has ended or cannot be reached. For a process on another host the transport is the only
+ * source: a message (of any communicator) or a probe without answer; the transport also records that a process of another job has
+ * ended in order. A member that has departed has done its part of the communicator's operations. */
 static bool member_has_ended(struct hdl_cc *cc, int member)
 {
 	int proc = ft_proc_of(cc->comm, member);
@@ -74,7 +75,7 @@ static int find_ended(struct hdl_cc *cc, int first)
 
 /* ---- recording ----------------------------------------------------------------------------------------------------- */
 
-/* Rank of the lost process in its group. */
+/* Returns the lost process's rank in the communicator's group. */
 static int member_lost(const struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->node_of ? cc->node_of->comm : cc->comm;
@@ -83,7 +84,8 @@ static int member_lost(const struct hdl_cc *cc)
 	return rank == MPI_UNDEFINED && comm->local ? hdl_comm_rank_of(comm->local, proc) : rank;
 }
 
-/* A member that called hdl_ft_give_up lives, and could not do its part of a collective. */
+/* Returns the state of the lost member for error texts. A member that called hdl_ft_give_up lives, and could not do its part of a
+ * collective. */
 static const char *lost_state_text(const struct hdl_cc *cc)
 {
 	int proc = cc->lost - 1;
@@ -92,7 +94,8 @@ static const char *lost_state_text(const struct hdl_cc *cc)
 								"has failed or cannot be reached";
 }
 
-/* Once per lost process, not per communicator. A rank that gives up itself reports the reason as its error instead. */
+/* Prints the loss, once per lost process, not per communicator. A rank that gives up itself reports the reason as its error
+ * instead. */
 static void ft_report(const struct hdl_cc *cc)
 {
 	static int reported;
@@ -154,7 +157,7 @@ void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
 		hdl_out_of_memory("telling the other ranks that this one cannot do its part of a collective", sizeof(*cc));
 	if (cc->lost)
 		return;
-	/* the others' texts send the reader here */
+	/* the texts of the other ranks refer to this one */
 	hdl_error("collectives: this rank cannot do its part of one (%s): the other ranks get that error", why);
 	hdl_ft_member_failed(cc, hdl_own_peer(comm, hdl_own_rank(comm)));
 }
@@ -209,10 +212,11 @@ void hdl_ft_reason(const struct hdl_cc *cc, const char *name)
 
 /* ---- revocation ----------------------------------------------------------------------------------------------------- */
 
-/* Up to this many members each notifies all others: a rank that knows at once sends no more to a rank that has gone on. */
+/* Up to this many members each rank notifies all others: a rank that has the notice at once sends no more messages to a rank that
+ * has gone on. */
 #define NOTIFY_ALL 64
 
-/* Notifies all members, or beyond NOTIFY_ALL only those that cannot look at the ended process themselves. */
+/* Notifies all members, or beyond NOTIFY_ALL only those on other hosts than the ended process, which cannot check the process. */
 static void ft_notify(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
@@ -229,7 +233,7 @@ static void ft_notify(struct hdl_cc *cc)
 	}
 }
 
-/* Returns true if the process will do nothing more. A process that gave up for want of memory lives, on any host. */
+/* Returns true if the process has ended or cannot be reached. A process that gave up for want of memory lives, on any host. */
 static bool is_dead(int proc)
 {
 	enum hdl_proc_state state = hdl_ep_process(hdl_mpi_tp, proc);
@@ -237,8 +241,8 @@ static bool is_dead(int proc)
 	return state == HDL_PROC_ENDED || (state == HDL_PROC_UNKNOWN && !hdl_proc_gave_up(proc));
 }
 
-/* Returns true if this rank must notify the members: no notice has come, or the notice was a suspicion, and this rank's host
- * sees that the process has ended. */
+/* Returns true if this rank must notify the members: no notice has come, or the notice was a suspicion (no HDL_FT_ENDED), and the
+ * process has ended on this rank's host. */
 static bool must_notify(const struct hdl_cc *cc)
 {
 	if (ranks_leave)
@@ -372,9 +376,9 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 }
 
 /*
- * A process of another job, or of a program with sessions, may end in order as soon as it has done its part of the communicator's
- * last operation, and its memory and queues go with it, while members still wait for each other. What they need of it is in their
- * own memory.
+ * A process of another job, or of a program with sessions, may end in order as soon as its part of the communicator's last
+ * operation is done. Its memory and queues go with the process, while members still wait for each other. All data that the
+ * members need from that process are in their own memory already.
  */
 bool hdl_queues_parted(struct hdl_queues *h, struct hdl_coll_link *l, enum ibv_wc_status status)
 {
@@ -428,8 +432,8 @@ static bool is_suspect(const struct hdl_cc *cc)
 	return false;
 }
 
-/* A communicator whose collectives succeed each other is checked half as often: a check costs up to three system calls per
- * member. */
+/* Checks the members of one communicator. If collectives have completed since the last check, the communicator is checked half as
+ * often: a check costs up to three system calls per member. */
 static void ft_look_at(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = makes_comm(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;

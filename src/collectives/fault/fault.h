@@ -13,8 +13,8 @@ struct hdl_queues;
 
 extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
 /* A message from or to this member (numbered like nodes' peers) has failed as messages of an ended process do: records the
- * communicator as lost because of a member whose process has ended, or of this member if no end can be seen. May be called from
- * anywhere. */
+ * communicator as lost because of a member whose process has ended, or of this member if no member's end is detected. May be
+ * called from anywhere. */
 void hdl_ft_member_failed(struct hdl_cc *cc, int member);
 /* This rank cannot do its part of a collective: records the communicator as lost, as hdl_coll_no_memory does. May be called from
  * anywhere. */
@@ -38,9 +38,10 @@ uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
 
 /* A completion in error was polled, of a request to the link's peer or of a receive from there. Returns true if the peer may have
  * ended in order: the communicator's queues are used further, and the caller must count the request as complete. A peer that
- * failed is found by looking at its process. */
+ * failed is detected by the check of its process. */
 bool hdl_queues_parted(struct hdl_queues *h, struct hdl_coll_link *l, enum ibv_wc_status status);
-/* Mailbox: the peer's queue has failed, which means that its process has ended: a queue that it destroys is not reported. */
+/* Mailbox: the peer's queue has failed, so the peer's process has ended: the destruction of a queue by a living peer is not
+ * reported. */
 void hdl_queues_peer_gone(struct hdl_queues *h, int peer);
 /* The queues are in error here, which the other ranks may not know: revokes the communicator. May be called anywhere. */
 void hdl_queues_break(struct hdl_queues *h, const char *why);

@@ -161,7 +161,7 @@ struct hdl_queues {
 	const struct hdl_port *port;	/* NULL: a sketch, whose links have no queue pairs */
 	const struct hdl_reduce_caps *reduce_caps;	/* tasks: the device's reductions */
 	char why_refused[256];
-	uint64_t id;			/* of this set of queues, the same on all ranks; 0: not brought up yet */
+	uint64_t id;			/* number of this set of queues, the same on all ranks; 0: not brought up yet */
 	bool offered;			/* HDL_QUEUES_WIRING: taken from the cache */
 	bool freed_memory;		/* HDL_QUEUES_WIRING: for a rank whose queues got ENOMEM */
 	int create_error;		/* HDL_QUEUES_WIRING: of creating this rank's queues: 0 or a negative errno */
@@ -250,7 +250,7 @@ struct hdl_queues {
 /* ---- send queue of a link ------------------------------------------------------------------------------------------------- */
 
 /* One accounting for cells, control records, copies and task lists: code that posts requests on a link adds them to sq_posted,
- * and signals some (hdl_link_signal); the completion of a signaled request says that all earlier ones are complete, too. */
+ * and signals some (hdl_link_signal); the completion of a signaled request implies that all earlier ones are complete, too. */
 
 /* Returns the number of free entries. */
 static inline uint64_t hdl_link_room(const struct hdl_coll_link *l)
@@ -384,8 +384,8 @@ void hdl_queues_stop(struct hdl_queues *h);
 
 /* ---- operations: queues.c, comm_props.c ---------------------------------------------------------------------------------- */
 
-/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
- * rank must not choose. */
+/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot determine them: then
+ * this rank must not choose. */
 int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props);
 /* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
  * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
@@ -420,8 +420,8 @@ bool hdl_queues_have_operations(void);
  * executor's runs of the bring-up refer to them. Must: progress calls no function of this folder any more. */
 void hdl_queues_abandon(struct hdl_cc *cc);
 /* Destroys the cached queues with members of a job with which this process has no communicator any more. Called when a
- * communicator is freed. Other members may still wait for each other in an operation: they miss nothing of this process, and a
- * queue that is destroyed is not reported to its peer. */
+ * communicator is freed. Other members may still wait for each other in an operation: these members have all data of this
+ * process, and a queue's destruction is not reported to its peer. */
 void hdl_queue_cache_depart(void);
 void hdl_queue_cache_fini(void);		/* destroys all cached queues */
 bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
@@ -499,7 +499,8 @@ bool hdl_queue_cache_keep(struct hdl_queues *h);
 bool hdl_queue_cache_evict(void);
 /* Evicts some if the cache holds too many. */
 void hdl_queue_cache_trim(void);
-/* Flushes and destroys the queues and h; in queues_turn, h goes when that ends. Must: nothing is outstanding. */
+/* Flushes and destroys the queues and h; called in queues_turn, h is freed at the end of that turn. Must: nothing is
+ * outstanding. */
 void hdl_queues_end(struct hdl_queues *h);
 /* Waits until all posted requests have left this rank, or the queues are in error. */
 void hdl_queues_flush(struct hdl_queues *h);
@@ -512,7 +513,7 @@ void hdl_queues_free_records(struct hdl_queues *h);
 /* Upper limit of HEDDLE_COLL_DEPTH: the ring place in wr_id has 8 bits. */
 #define HDL_QUEUES_DEPTH_MAX 128
 /* Creates queues and slots, or takes cached ones, and starts the exchange. state becomes HDL_QUEUES_READY or HDL_QUEUES_REFUSED,
- * the same on all ranks; of a rank that cannot know which, the health becomes HDL_QUEUES_BROKEN. Returns NULL with errno. */
+ * the same on all ranks; the health of a rank that lacks the outcome becomes HDL_QUEUES_BROKEN. Returns NULL with errno. */
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
 /* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
  * is no memory. */
@@ -521,8 +522,8 @@ struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor execu
 void hdl_queues_destroy(struct hdl_queues *h);
 /* Notes why the collectives run on the host: `rank` could not do `what`, with this status. The first reason is kept. */
 void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status);
-/* This rank has no memory even for the exchange: breaks the queues, and revokes the communicator, by which the other ranks learn
- * of it. */
+/* This rank has no memory even for the exchange: breaks the queues, and revokes the communicator, so that the other ranks get
+ * failure notices. */
 void hdl_queues_bringup_failed(struct hdl_queues *h);
 /* Allgather in place of `bytes` per rank on the host executor. done frees the run, and may be called before this returns. If
  * run->error is set, all bytes of each block that did not come are HDL_STATUS_UNKNOWN_BYTE, so that a status in such a block is
