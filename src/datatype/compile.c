@@ -66,7 +66,7 @@ static struct hdl_layout *compile_known(const struct hdl_type *t, bool typed)
 	return typed ? t->typed : t->layout;
 }
 
-/* Whether the type's layout follows from hdl_type_block alone. */
+/* Returns true if the type's layout follows from hdl_type_block alone. */
 static bool is_of_blocks(const struct hdl_type *t)
 {
 	switch (t->combiner) {

@@ -127,7 +127,7 @@ static inline MPI_Aint magnitude(MPI_Aint a)
 	return a < 0 ? -a : a;
 }
 
-/* Whether the memory side's strides are a transposition's. */
+/* Returns true if the memory side's strides are a transposition's. */
 static inline bool is_transposed(MPI_Aint outer, MPI_Aint inner, MPI_Count n1, MPI_Count n2)
 {
 	return n1 >= GRID_TILE && n2 >= GRID_TILE && magnitude(outer) < 64 && magnitude(inner) >= 64;
@@ -201,7 +201,7 @@ always void square4(char *to, const char *from, MPI_Aint to_row, MPI_Aint from_r
 #undef LOW4
 #undef HIGH4
 
-/* Whether both sides are dense, one in rows and the other in columns: n1 counts the rows that are dense in `to`. */
+/* Returns true if both sides are dense, one in rows and the other in columns: n1 counts the rows that are dense in `to`. */
 always bool is_matrix(struct grid *g, MPI_Aint len)
 {
 	if (g->to1 == len && g->from2 == len)

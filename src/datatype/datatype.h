@@ -101,7 +101,7 @@ static inline bool hdl_type_is_contiguous(const struct hdl_type *t)
 	return t->contiguous;
 }
 
-/* Whether count elements are one run of bytes that begins at the buffer's address. */
+/* Returns true if count elements are one run of bytes that begins at the buffer's address. */
 static inline bool hdl_type_is_run(const struct hdl_type *t, MPI_Count count)
 {
 	return t->contiguous || (count <= 1 && t->one_run);
@@ -133,7 +133,7 @@ static inline const struct hdl_type *hdl_type_base(const struct hdl_type *t)
 	return t->base == MPI_DATATYPE_NULL ? NULL : &hdl_types[(uintptr_t)t->base - HDL_TYPE_FIRST];
 }
 
-/* Whether a type is a constant of mpi.h; all other handles are addresses. Types of MPI_Type_create_f90_* are
+/* Returns true if a type is a constant of mpi.h; all other handles are addresses. Types of MPI_Type_create_f90_* are
  * predefined, too, but not named. */
 static inline bool hdl_type_is_named(const struct hdl_type *t)
 {
@@ -217,8 +217,8 @@ MPI_Count hdl_type_elements(const struct hdl_type *t, MPI_Count bytes);
 /* Bytes of `elements` basic elements (MPI_Status_set_elements), -1 if the number does not fit 63 bits. */
 MPI_Count hdl_type_element_bytes(const struct hdl_type *t, MPI_Count elements);
 
-/* Whether each run of one element begins at the end of the run before or behind it. *runs, if so: how many there are; runs that
- * touch are one. In time linear in the layout, and not in the runs. Must: t is committed, and has data. */
+/* Returns true if each run of one element begins at the end of the run before or behind it. *runs, if so: how many there are;
+ * runs that touch are one. In time linear in the layout, and not in the runs. Must: t is committed, and has data. */
 bool hdl_type_ascends(const struct hdl_type *t, MPI_Count *runs);
 
 /* Copies `bytes` of the packed stream, starting at byte `position` of the stream, from or to (buf, count, t). t is

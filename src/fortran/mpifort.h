@@ -153,10 +153,10 @@ int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *
 int mpifort_vector_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Datatype type, enum mpifort_mode mode);
 int mpifort_copied_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, enum mpifort_mode mode);
 void mpifort_release(struct mpifort_buffer *b);
-/* Whether this process is the root of a rooted collective. */
+/* Returns true if this process is the root of a rooted collective. */
 bool mpifort_root(MPI_Fint root, MPI_Fint comm);
 
-/* Whether elements follow each other without gaps. A scalar's do: an array element stands for the array from
+/* Returns true if elements follow each other without gaps. A scalar's do: an array element stands for the array from
  * there on (section 19.1.12). */
 static inline bool mpifort_contiguous(const struct mpifort_desc *d)
 {

@@ -206,7 +206,7 @@ static int read_one(struct hdl_access *a, struct memory *m, MPI_Offset at, MPI_C
 	return 0;
 }
 
-/* Whether one read of the whole piece costs less than one of each run. */
+/* Returns true if one read of the whole piece costs less than one of each run. */
 static bool batch_is_near(const struct hdl_access *a, const struct hdl_batch *b)
 {
 	MPI_Count near = a->file->fs == HDL_FS_LOCAL ? NEAR_LOCAL : NEAR_REMOTE;

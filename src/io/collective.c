@@ -632,8 +632,8 @@ static void advance(struct collective *c)
 	}
 }
 
-/* Whether an I/O thread is to write or read this rank's windows in the exchanges of the next ones. On a local file system a
- * window costs CPU time, so there must be a CPU for the thread, which may use those of this rank. */
+/* Returns true if an I/O thread is to write or read this rank's windows in the exchanges of the next ones. On a local file system
+ * a window costs CPU time, so there must be a CPU for the thread, which may use those of this rank. */
 static bool wants_overlap(const struct collective *c)
 {
 	cpu_set_t cpus;
@@ -671,8 +671,8 @@ static struct collective *collective_make(struct hdl_file *f, const struct hdl_a
 	return c;
 }
 
-/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator,
- * on which all ranks must start them in one order; so an access waits for the one before. */
+/* Returns true if no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one
+ * communicator, on which all ranks must start them in one order; so an access waits for the one before. */
 static bool is_first(const struct hdl_file *f, const struct collective *end)
 {
 	const struct collective *c = under_way;

@@ -59,8 +59,8 @@ static inline void *hdl_collective_need(size_t n, size_t each)
 /* Returns the extent of this rank's access. error: with which its arguments were refused. */
 struct hdl_extent hdl_extent_of(const struct hdl_file *f, const struct hdl_access *a, int error, bool overlaps);
 
-/* Whether each rank had better access the file for itself; the same on all ranks. bytes: of all ranks, in the range from `first`
- * to `end`. */
+/* Returns true if each rank had better access the file for itself; the same on all ranks. bytes: of all ranks, in the range from
+ * `first` to `end`. */
 bool hdl_extents_independent(const struct hdl_extent *extent, int size, const struct hdl_cb_hints *h, MPI_Offset first,
 			     MPI_Offset end, MPI_Count bytes);
 

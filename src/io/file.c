@@ -615,7 +615,7 @@ int hdl_file_preallocate(struct hdl_file *f, MPI_Offset size, int error)
 	return file_resize(f, size, error, change_space, "allocate space for");
 }
 
-/* Whether fsync(2) has refused a device that has nothing to write back. */
+/* Returns true if fsync(2) has refused a device that has nothing to write back. */
 static bool is_unsynced(const struct hdl_file *f, int err)
 {
 	struct stat s;

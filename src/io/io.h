@@ -91,7 +91,7 @@ struct hdl_view *hdl_view_retain(struct hdl_view *v);
 void hdl_view_release(struct hdl_view *v);
 /* Checks the rules of section 14.3 for the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
 int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype);
-/* Whether bytes p .. p + bytes - 1 of the view's data have offsets that MPI_Offset can represent. */
+/* Returns true if bytes p .. p + bytes - 1 of the view's data have offsets that MPI_Offset can represent. */
 bool hdl_view_has(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes);
 /* Returns the offset in the file of byte p of the view's data. At the end of a run: of the run behind. -1: there is none. */
 MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p);
@@ -100,7 +100,7 @@ MPI_Offset hdl_view_bytes_before(struct hdl_view *v, MPI_Offset offset);
 /* Returns a range of the file, [*first, *end), that has all bytes p .. p + bytes - 1 of the view's data. */
 void hdl_view_hull(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes, MPI_Offset *first, MPI_Offset *end);
 
-/* Whether the runs come in the order of the file. *run, if they do: bytes of a run, on average. */
+/* Returns true if the runs come in the order of the file. *run, if they do: bytes of a run, on average. */
 bool hdl_view_ascends(struct hdl_view *v, MPI_Count *run);
 
 /* The runs of a view from byte p of its data on. [any thread] */
@@ -306,7 +306,7 @@ int hdl_size_limit_check(int fd, MPI_Offset size);
 
 /* ---- scatter.c --------------------------------------------------------------------------------------------------------- */
 
-/* Whether a mapping costs less for the batch than one call for each run. [any thread] */
+/* Returns true if a mapping costs less for the batch than one call for each run. [any thread] */
 bool hdl_scatter_pays(const struct hdl_access *a, const struct hdl_batch *b);
 /* Writes the runs of a batch by a mapping. Returns how many bytes are written, from the first on; the others are the
  * caller's. [any thread] */

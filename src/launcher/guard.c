@@ -86,7 +86,7 @@ bool guard_named(pid_t pid)
 	return n == sizeof guard_name && !memcmp(name, guard_name, n - 1);
 }
 
-/* Whether an environment has the mark, or the mark and .N behind it (a spawned namespace). */
+/* Returns true if an environment has the mark, or the mark and .N behind it (a spawned namespace). */
 static bool guard_has_mark(const char *env, size_t len, const char *mark)
 {
 	const char *at = memmem(env, len, mark, strlen(mark));

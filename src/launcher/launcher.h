@@ -70,7 +70,7 @@ int options_parse(struct options *opt, int argc, char **argv);
 
 /* Finds the program file. Returns 0, or EXIT_NOT_FOUND or EXIT_CANNOT_RUN with the reason in `why`. */
 int app_find_program(struct app *app, char *why, size_t size);
-/* Whether all hosts of a list are this one. */
+/* Returns true if all hosts of a list are this one. */
 bool hosts_are_here(const char *list);
 /* Reads WHERE of --bind-to and --map-by. */
 bool domain_parse(const char *text, enum domain *out);
@@ -268,8 +268,8 @@ void server_spawn_failed(uint64_t id, const char *why);
 void server_ask(bool now);
 /* Sends HDL_RANK_ENDED to the remaining ranks: this rank's process has ended, and they go on. */
 void server_notify_end(const struct rank *rank);
-/* Whether the rank has published a value under the key. Before HDL_ADDRESS no rank reaches that rank; with HDL_WORLD the rank
- * is in the world model, with HDL_SESSION and without HDL_WORLD it has sessions only. */
+/* Returns true if the rank has published a value under the key. Before HDL_ADDRESS no rank reaches that rank; with HDL_WORLD the
+ * rank is in the world model, with HDL_SESSION and without HDL_WORLD it has sessions only. */
 bool server_has(const struct rank *rank, const char *key);
 
 /* ---- published names (names.c) ------------------------------------------------------------------------------------------ */
@@ -287,7 +287,7 @@ void names_drop(const char *nspace, int rank);
 /* Asks all ranks. by_signal: ranks that handle SIGUSR1 get the signal, too. */
 void hang_ask(const struct job *job, bool by_signal);
 void hang_answer(const struct rank *rank, const char *text);
-/* Whether a question is under way: then no rank may be freed. */
+/* Returns true if a question is under way: then no rank may be freed. */
 bool hang_is_asking(void);
 /* monotonic_ns() at which hang_check must be called; 0: no question is under way. */
 uint64_t hang_next(void);
@@ -356,7 +356,7 @@ struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace);
 /* A place for one more rank, or -1: there are too many. guard_put gives it back. */
 int guard_take(struct guard *g);
 void guard_put(struct guard *g, int slot);
-/* Whether a process is a guard, of this or of another heddlerun. */
+/* Returns true if a process is a guard, of this or of another heddlerun. */
 bool guard_named(pid_t pid);
 /* From now on the rank of this place is process group pgid; 0: the rank has ended. */
 void guard_set(struct guard *g, int slot, pid_t pgid);

@@ -132,7 +132,7 @@ void rank_connect(struct rank *rank, struct nspace *other, bool more)
 	}
 }
 
-/* Whether a rank of a that has not left has communicators with b, or a was spawned by b and has not disconnected. */
+/* Returns true if a rank of a that has not left has communicators with b, or a was spawned by b and has not disconnected. */
 static bool nspace_reaches(const struct nspace *a, const struct nspace *b)
 {
 	if (a->bound && !strcmp(a->parent, b->name))

@@ -599,7 +599,7 @@ static int executable(const struct app *app, const char *path)
 	return err;
 }
 
-/* Whether a shell would run a file whose format the kernel does not know: a shell runs text as a script, and nothing
+/* Returns true if a shell would run a file whose format the kernel does not know: a shell runs text as a script, and nothing
  * else. */
 static bool is_text(const struct app *app, const char *path)
 {

@@ -13,7 +13,7 @@ struct place_core {
 	int socket, numa, l3;
 };
 
-/* Whether cores a and b are in one domain of that kind. */
+/* Returns true if cores a and b are in one domain of that kind. */
 bool place_together(const struct place_core *a, const struct place_core *b, enum domain domain);
 
 /* Gives each rank `each` cores, neighbours, of one NUMA node where all ranks have room so. by: DOMAIN_CORE: rank after rank

@@ -101,7 +101,7 @@ static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t inf
 	return PMIX_ERR_NOT_FOUND;
 }
 
-/* Whether no process ahead of procs[j] is of the same namespace. */
+/* Returns true if no process ahead of procs[j] is of the same namespace. */
 static bool server_is_first(const pmix_proc_t procs[], size_t j)
 {
 	for (size_t i = 0; i < j; i++)

@@ -178,7 +178,7 @@ static void kill_job(struct loop *l)
 	signal_all(l, SIGKILL);
 }
 
-/* Whether the end of a rank follows from a signal of the user: one that was passed on less than --kill-after ago. */
+/* Returns true if the end of a rank follows from a signal of the user: one that was passed on less than --kill-after ago. */
 static bool asked_to_end(const struct loop *l)
 {
 	double limit = l->job->opt.kill_after;
@@ -218,7 +218,7 @@ static void drain_output(struct stream **stream)
 	*stream = NULL;
 }
 
-/* Whether the reader of this output has gone (`| head`). */
+/* Returns true if the reader of this output has gone (`| head`). */
 static bool reader_gone(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -317,7 +317,7 @@ static void judge_absent(struct loop *l, struct nspace *ns)
 	end_connected(l, ns, EXIT_FAILURE);
 }
 
-/* Whether a process is ending: connections and locks are gone already, memory perhaps not yet (PF_EXITING among the
+/* Returns true if a process is ending: connections and locks are gone already, memory perhaps not yet (PF_EXITING among the
  * flags of proc(5)). */
 static bool supervise_is_ending(pid_t pid)
 {
@@ -696,7 +696,7 @@ static void judge_all_absent(struct loop *l)
 			judge_absent(l, ns);
 }
 
-/* Whether a namespace has the time that its ranks' ends have to be looked for, and the earliest time of a SIGKILL. */
+/* Returns true if a namespace has the time that its ranks' ends have to be looked for, and the earliest time of a SIGKILL. */
 static bool nspaces_wait(const struct loop *l, uint64_t *next)
 {
 	bool unjudged = false;

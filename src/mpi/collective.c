@@ -221,7 +221,7 @@ static int coll_exchange(const char *call, enum hdl_coll coll, const void *sendb
 	return coll_run(c, call, &args, form);
 }
 
-/* Whether only vcoll.c can do it: intercommunicators, and HEDDLE_CHECK's comparison among ranks. */
+/* Returns true if only vcoll.c can do it: intercommunicators, and HEDDLE_CHECK's comparison among ranks. */
 static inline bool by_vcoll(const struct hdl_comm *c)
 {
 	return unlikely(!c || hdl_vars.check);

@@ -14,7 +14,7 @@ extern MPI_Errhandler hdl_errhandler_of_files;
 
 /* The object of a handle that a program made; NULL: a predefined handler, or no handle. */
 struct hdl_errhandler *hdl_errhandler_own(MPI_Errhandler h);
-/* Whether the handle is one, of any kind. */
+/* Returns true if the handle is one, of any kind. */
 bool hdl_errhandler_valid(MPI_Errhandler h);
 
 #endif

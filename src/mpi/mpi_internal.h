@@ -156,12 +156,12 @@ int hdl_last_used_code(void);
 int hdl_error_class(int code);
 int hdl_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 const char *hdl_error_class_name(int code);
-/* Whether a code is a class of the standard, and so has no text of its own. */
+/* Returns true if a code is a class of the standard, and so has no text of its own. */
 bool hdl_error_is_class(int code);
 /* Codes above MPI_ERR_LASTCODE (error_add.c): the class, or 0 if there is none; the text and its length. */
 int hdl_user_error_class(int code);
 int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
-/* Whether an error on this communicator ends the job. */
+/* Returns true if an error on this communicator ends the job. */
 bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 /* Calls the error handler of the communicator, or of files, for a code. Returns the code that the handler leaves, but never
  * MPI_SUCCESS. */
@@ -181,7 +181,7 @@ cold int hdl_raise_session_class(struct hdl_session *session, int class, const c
 cold int hdl_bad_session(const char *call, MPI_Session handle);
 /* Raises an error for a handle that hdl_intracomm_get refuses. */
 cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
-/* Whether h is a predefined handler, or an existing one for communicators. */
+/* Returns true if h is a predefined handler, or an existing one for communicators. */
 bool hdl_is_errhandler(MPI_Errhandler h);
 /* ... or an existing one for sessions. */
 bool hdl_is_session_errhandler(MPI_Errhandler h);
@@ -201,8 +201,8 @@ static inline void hdl_check_active(const char *call)
 		hdl_not_active(call);
 }
 
-/* Whether a buffer argument is certainly wrong: NULL or MPI_IN_PLACE where data is expected. NULL is also MPI_BOTTOM, which is
- * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5), unless their data begins in the first page, where
+/* Returns true if a buffer argument is certainly wrong: NULL or MPI_IN_PLACE where data is expected. NULL is also MPI_BOTTOM,
+ * which is right with datatypes of absolute addresses (MPI-5.0 section 5.1.5), unless their data begins in the first page, where
  * nothing can be mapped. displ: bytes from the buffer argument to the first element. */
 static inline bool hdl_bad_buffer_at(const void *buf, MPI_Count displ, MPI_Count count, const struct hdl_type *t)
 {

@@ -365,7 +365,7 @@ static int racc(const struct acc_call *c, MPI_Request *request)
 	return accumulate(c, request);
 }
 
-/* Whether an operation on n elements of this predefined type was done by instructions. in NULL: MPI_NO_OP. */
+/* Returns true if an operation on n elements of this predefined type was done by instructions. in NULL: MPI_NO_OP. */
 static inline __attribute__((always_inline)) bool plain_update(const void *in, void *out, MPI_Count n,
 							       const struct hdl_type *type, int rank, MPI_Aint disp, MPI_Op op,
 							       MPI_Win win)

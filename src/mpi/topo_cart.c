@@ -338,7 +338,7 @@ static int primes(int n, int *out)
 	return k;
 }
 
-/* Whether x to the power of k is less than n. */
+/* Returns true if x to the power of k is less than n. */
 static bool power_below(int x, int k, int n)
 {
 	long long power = 1;

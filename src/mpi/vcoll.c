@@ -212,7 +212,7 @@ static inline int vcoll_check_root(struct hdl_comm *c, const char *call, int roo
 	return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
 }
 
-/* Whether this process is the root; of its group, whether it or another process is. */
+/* Returns true if this process is the root; of its group, whether it or another process is. */
 static bool is_root(const struct hdl_comm *c, int root)
 {
 	return c->local ? root == MPI_ROOT : c->rank == root;

@@ -173,7 +173,7 @@ static inline int hdl_comm_rank_of(struct hdl_comm *comm, int proc)
 	return hdl_group_rank_of(comm->group, proc);
 }
 
-/* Whether a process is a member of the group, or of either group of an intercommunicator. */
+/* Returns true if a process is a member of the group, or of either group of an intercommunicator. */
 static inline bool hdl_comm_has(struct hdl_comm *comm, int proc)
 {
 	return hdl_comm_rank_of(comm, proc) != MPI_UNDEFINED ||
@@ -294,7 +294,7 @@ bool hdl_req_is_persistent_collective(const struct hdl_req *req);
 void *hdl_req_collective_arg(const struct hdl_req *req);	/* hdl_collective_init's arg */
 /* Persistent collectives that were freed while they were under way. */
 extern size_t hdl_detached_collectives;
-/* Whether hdl_isendrecv made the request. */
+/* Returns true if hdl_isendrecv made the request. */
 bool hdl_req_is_sendrecv(const struct hdl_req *req);
 /* Sets the reason (hdl_reason_set) of a request's error. The explanation is used up. */
 void hdl_req_explain(struct hdl_req *req);
@@ -344,7 +344,7 @@ bool hdl_pready(struct hdl_part *p, int i);
 /* hdl_pready_begin, the mark and hdl_pready_end, for one partition. */
 bool hdl_pready_one(struct hdl_part *p, int i);
 void hdl_pready_end(struct hdl_part *p);
-/* Whether partition i of an active receive is in the buffer. Any thread, without the lock. */
+/* Returns true if partition i of an active receive is in the buffer. Any thread, without the lock. */
 bool hdl_parrived(struct hdl_part *p, int i);
 
 /* ---- generalized requests (section 13.2) ------------------------------------------------------------------ */

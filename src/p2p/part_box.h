@@ -86,7 +86,7 @@ static inline bool hdl_box_may_store(struct hdl_part_box *b, uint64_t nonce, uin
 	return __atomic_load_n(&b->go, __ATOMIC_SEQ_CST) == nonce + epoch;
 }
 
-/* Whether all bytes of partition j of this epoch are in the box. */
+/* Returns true if all bytes of partition j of this epoch are in the box. */
 static inline bool hdl_box_has(struct hdl_part_box *b, uint32_t n, size_t each, uint32_t j, uint32_t epoch)
 {
 	return __atomic_load_n(hdl_box_count(b, n, j), __ATOMIC_ACQUIRE) == (uint64_t)epoch * each;

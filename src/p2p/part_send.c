@@ -193,7 +193,7 @@ static void send_self(struct hdl_part *p, uint64_t offset, size_t len)
 	hdl_part_arrived(to, offset, len);
 }
 
-/* Whether any thread may store into the box: the receiver has begun the epoch. Without the lock. */
+/* Returns true if any thread may store into the box: the receiver has begun the epoch. Without the lock. */
 static bool box_is_open(struct hdl_part *p)
 {
 	struct hdl_part_box *box;

@@ -83,7 +83,7 @@ uint32_t rcm_port_for(const struct sockaddr_storage *a)
 
 #define CLASS "/sys/class/infiniband"
 
-/* Whether a file has this name as its first line; of a GID without a network device there is none. */
+/* Returns true if a file has this name as its first line; of a GID without a network device there is none. */
 static bool file_says(const char *path, const char *name)
 {
 	char text[64] = "";
@@ -123,7 +123,7 @@ static bool port_has(const char *port, const char *netdev)
 	return any_entry(dir, file_says, netdev);
 }
 
-/* Whether a network device is the device's: of a GID (RoCE, iWARP), or the adapter's own (IPoIB). */
+/* Returns true if a network device is the device's: of a GID (RoCE, iWARP), or the adapter's own (IPoIB). */
 static bool device_has(const char *device, const char *netdev)
 {
 	char path[600];
@@ -157,7 +157,7 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 	       (!IN6_IS_ADDR_LINKLOCAL(&v6(a)->sin6_addr) || v6(a)->sin6_scope_id == v6(b)->sin6_scope_id);
 }
 
-/* Whether an interface has the address, and, with real_only, is a real RDMA device's. */
+/* Returns true if an interface has the address, and, with real_only, is a real RDMA device's. */
 static bool has_interface(const struct sockaddr_storage *a, bool real_only)
 {
 	struct ifaddrs *list, *i;
@@ -172,14 +172,14 @@ static bool has_interface(const struct sockaddr_storage *a, bool real_only)
 	return found;
 }
 
-/* The network device of a local address belongs to a real RDMA device. */
+/* Returns true if the network device of a local address belongs to a real RDMA device. */
 static bool is_real_devices(const struct sockaddr_storage *a)
 {
 	return has_interface(a, true);
 }
 
-/* Whether the address is one of this host's: an interface has it, or a local route of a prefix leads to it, so that packets to
- * it come from it. bind(2) does not tell: broadcast and multicast addresses can be bound, and every address where the sysctl
+/* Returns true if the address is one of this host's: an interface has the address, or a local route of a prefix leads to it, so
+ * that packets to it have it as their source. bind(2) does not tell: broadcast and multicast addresses can be bound, and every address where the sysctl
  * ip_nonlocal_bind is set, so that other hosts would be taken for this one. */
 static bool is_local(const struct sockaddr_storage *a)
 {

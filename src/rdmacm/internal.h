@@ -227,9 +227,9 @@ uint32_t rcm_port_for(const struct sockaddr_storage *a);
  * (of real devices, and of other hosts if there is a real device), or none. */
 enum rcm_owner { RCM_NOBODYS, RCM_OURS, RCM_KERNELS };
 enum rcm_owner rcm_owner(const struct sockaddr_storage *a);
-/* Whether the host has real RDMA devices. */
+/* Returns true if the host has real RDMA devices. */
 bool rcm_real_devices(void);
-/* Whether a listener to every IPv6 address gets no IPv4 connections: sysctl net.ipv6.bindv6only. */
+/* Returns true if a listener to every IPv6 address gets no IPv4 connections: sysctl net.ipv6.bindv6only. */
 bool rcm_v6_only(void);
 /* The port, or for AF_IB the low 16 bits of the service id. */
 uint16_t rcm_port(const struct sockaddr_storage *a);
@@ -245,7 +245,7 @@ int rcm_name_take(const struct rcm_id *id);
 /* Connects to the listener of an address. Returns a socket or -errno: -ECONNREFUSED: there is none; -EAGAIN: its backlog is
  * full. */
 int rcm_name_connect(const struct rcm_id *id);
-/* Whether the other end of a socket is of this user. */
+/* Returns true if the other end of a socket is of this user. */
 bool rcm_same_user(int fd);
 
 /* ---- channel.c -------------------------------------------------------------------------------------------------- */

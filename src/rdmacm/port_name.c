@@ -71,7 +71,7 @@ static int name_bind(uint64_t service, const char *host)
 	return fd;
 }
 
-/* Whether an id has the name. A name that another thread's look has bound for a moment is free soon. */
+/* Returns true if an id has the name. A name that another thread's look has bound for a moment is free soon. */
 static bool name_exists(uint64_t service, const char *host)
 {
 	enum { LOOKS = 20 };

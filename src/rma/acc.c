@@ -115,7 +115,7 @@ NATIVE(uint16_t)
 NATIVE(uint32_t)
 NATIVE(uint64_t)
 
-/* Whether elements at this address are updated by instructions. */
+/* Returns true if elements at this address are updated by instructions. */
 static inline bool is_native(const struct hdl_target *t, const struct hdl_element *e, uint64_t address)
 {
 	return t->native && e->whole && (e->size == 8 || e->size == 4 || e->size == 2 || e->size == 1) &&
@@ -195,7 +195,7 @@ struct hashed_wait {
 	uint32_t found;			/* the word, with HDL_HASHED_AWAITED */
 };
 
-/* Whether the word has changed, or its holder has ended. */
+/* Returns true if the word has changed, or its holder has ended. */
 static bool hashed_changed(const void *arg)
 {
 	const struct hashed_wait *h = arg;

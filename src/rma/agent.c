@@ -135,7 +135,7 @@ static int update_post(struct update *u)
 	}
 }
 
-/* Whether the request has changed no word: another process has, since the guess. */
+/* Returns true if the request has changed no word: another process has, since the guess. */
 static bool must_repeat(struct update *u)
 {
 	if (u->how != LOOPS || u->old == u->guess)

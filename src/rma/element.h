@@ -58,7 +58,7 @@ static inline void hdl_element_compute(const struct hdl_element *e, const void *
 	}
 }
 
-/* Whether the operation on elements of this predefined type is an addition of integers of 4 or 8 bytes. */
+/* Returns true if the operation on elements of this predefined type is an addition of integers of 4 or 8 bytes. */
 bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base);
 /* Pieces of the target's memory that are one or more whole elements, in the order of the type map. */
 struct hdl_acc_piece {

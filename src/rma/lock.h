@@ -71,7 +71,7 @@ static inline uint64_t hdl_lock_mended(uint64_t word)
 	return hdl_lock_word(0, 0, hdl_lock_next(hdl_lock_state(word)), 0);
 }
 
-/* Whether the holder of a ticket may enter. */
+/* Returns true if the holder of a ticket may enter. */
 static inline bool hdl_lock_admits(uint64_t word, uint16_t ticket, bool exclusive)
 {
 	return ticket == (exclusive ? hdl_lock_write(word) : hdl_lock_read(word));
@@ -119,19 +119,19 @@ static inline uint64_t hdl_lock_holds(uint64_t now, uint16_t state, unsigned wan
 	return now >> HDL_HOLDS_SHIFT << 18 | (uint64_t)state << 2 | wants;
 }
 
-/* Whether a member that has ended keeps tickets of a word with this state from being admitted. */
+/* Returns true if a member that has ended keeps tickets of a word with this state from being admitted. */
 static inline bool hdl_lock_blocks(uint64_t holds, uint16_t state)
 {
 	return holds && (uint16_t)(holds >> 2) == state;
 }
 
-/* Whether some process holds the lock or waits for it. */
+/* Returns true if some process holds the lock or waits for it. */
 static inline bool hdl_lock_in_use(uint64_t word)
 {
 	return hdl_lock_write(word) != hdl_lock_users(word);
 }
 
-/* Whether some process waits. */
+/* Returns true if some process waits. */
 static inline bool hdl_lock_has_waiters(uint64_t word)
 {
 	return hdl_lock_read(word) != hdl_lock_users(word);

@@ -28,20 +28,20 @@
  * registered for that, or there is none. */
 enum { HDL_HAS_STATES = 1, HDL_HAS_MEMORIES = 2, HDL_BY_MESSAGES = 4, HDL_HAS_ATOMICS = 8 };
 
-/* Whether the members connect their queues at creation. */
+/* Returns true if the members connect their queues at creation. */
 static inline bool hdl_win_connects(int size)
 {
 	return size <= HDL_CONNECT_MOST;
 }
 
-/* Whether this member's memory is moved by the device or by messages, at least for some other member. place: the memory is in the
- * fabric. all, any: findings of all members, and of at least one. */
+/* Returns true if this member's memory is moved by the device or by messages, at least for some other member. place: the memory
+ * is in the fabric. all, any: findings of all members, and of at least one. */
 static inline bool hdl_win_is_far(bool dynamic, bool has_memory, bool place, unsigned all)
 {
 	return dynamic || (has_memory && !(place && all & HDL_HAS_MEMORIES));
 }
 
-/* Whether this member has a helper thread. far: hdl_win_is_far of its own memory. */
+/* Returns true if this member has a helper thread. far: hdl_win_is_far of its own memory. */
 static inline bool hdl_win_helped(int size, bool far, unsigned all, unsigned any)
 {
 	if (size == 1)

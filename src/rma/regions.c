@@ -184,7 +184,7 @@ void hdl_regions_drop(struct hdl_target *t)
 	t->nregions = t->version = 0;
 }
 
-/* Whether keys of the copy are in use. */
+/* Returns true if keys of the copy are in use. */
 static bool read_once(struct hdl_target *t, uint64_t version)
 {
 	uint64_t n = __atomic_load_n(&t->state->regions_n, __ATOMIC_RELAXED);

@@ -7,7 +7,7 @@
 static const char *const flavors[] = {"MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic",
 				      "MPI_Win_allocate_shared"};
 
-/* Whether this window has memory that the device updates. */
+/* Returns true if this window has memory that the device updates. */
 static bool device_updates(const struct hdl_win *w)
 {
 	bool found = false;

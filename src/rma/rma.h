@@ -206,7 +206,8 @@ static inline struct hdl_target *hdl_target_of(struct hdl_win *w, int rank)
 
 	return likely(t != NULL) ? t : hdl_target_make(w, rank);
 }
-/* Whether the member's process has failed, as far as this process knows; one or two loads while no process of the job has. */
+/* Returns true if the member's process has failed, as far as this process knows; one or two loads while no process of the job
+ * has. */
 static inline bool hdl_target_failed(const struct hdl_target *t)
 {
 	return unlikely(t->note->failed) || (unlikely(hdl_rt_ended()) && hdl_rt_has_ended(t->proc));

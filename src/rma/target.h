@@ -69,13 +69,13 @@ int hdl_rma_class(int err);
 /* ---- target.c -------------------------------------------------------------------------------------------------------- */
 
 extern const struct hdl_ep_note hdl_rma_gone;	/* of a process that has failed */
-/* Whether a member is on this host. */
+/* Returns true if a member is on this host. */
 bool hdl_win_is_local(const struct hdl_win *w, int rank);
-/* Whether all members are on this host. */
+/* Returns true if all members are on this host. */
 bool hdl_win_is_of_host(const struct hdl_win *w);
-/* Whether this process needs an agent queue (transport.h) to the member. */
+/* Returns true if this process needs an agent queue (transport.h) to the member. */
 bool hdl_win_is_agent_peer(const struct hdl_win *w, int rank);
-/* Whether the process of a member has ended, as far as this process knows; changes nothing. */
+/* Returns true if the process of a member has ended, as far as this process knows; changes nothing. */
 bool hdl_win_has_ended(const struct hdl_win *w, int rank);
 /*
  * Sets what depends on the members' agreement. Returns false without memory. For a target that a message of the member has made
@@ -95,7 +95,7 @@ char *hdl_win_memory_of(const struct hdl_win *w, int rank);
 
 void hdl_regions_free(struct hdl_win *w);
 void hdl_regions_drop(struct hdl_target *t);
-/* Whether this process has attached all of [base, base + size). */
+/* Returns true if this process has attached all of [base, base + size). */
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
 /* Finds the key of a region of a member that has [address, address + size). *offset: in the region. Returns MPI_ERR_RMA_RANGE if
  * there is none. Must: this thread has no hashed lock, since a new version of the table waits for operations with keys of the

@@ -214,8 +214,9 @@ static int shared_place(struct hdl_win *w, enum shared_how how, const struct sha
 	return MPI_SUCCESS;
 }
 
-/* Whether the alignment that the program asks for holds for this member of a shared window. In one segment, which begins with the
- * first member that has memory, the parts of all others follow without a gap (section 12.2.3): there the sizes decide. */
+/* Returns true if the alignment that the program asks for holds for this member of a shared window. In one segment, which begins
+ * with the first member that has memory, the parts of all others follow without a gap (section 12.2.3): there the sizes
+ * decide. */
 static bool is_aligned_member(const struct hdl_win *w, const struct shared_size *s)
 {
 	for (int r = 0; r < w->rank && !s[0].noncontig; r++)
@@ -245,7 +246,7 @@ static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struc
 	return rc;
 }
 
-/* Whether a member's hint asks for the agent device. */
+/* Returns true if a member's hint asks for the agent device. */
 static bool asks_atomics(const struct hdl_win_record *r)
 {
 	return r->granule && 1u << (r->granule - 1) <= HDL_GRANULE_ATOMIC;
@@ -291,7 +292,7 @@ static bool all_connected(const void *arg)
 	return true;
 }
 
-/* Whether the device moves the memory of another member, of this host, or updates that of any other member. */
+/* Returns true if the device moves the memory of another member, of this host, or updates that of any other member. */
 static bool is_moved(const struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *m = &w->record[rank];
@@ -355,7 +356,7 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 	return rc;
 }
 
-/* Whether some member's memory lies in the fabric. */
+/* Returns true if some member's memory lies in the fabric. */
 static bool has_shared_memory(const struct hdl_win *w)
 {
 	for (int r = 0; r < w->size; r++)

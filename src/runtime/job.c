@@ -243,7 +243,7 @@ static void become_singleton(void)
 	hdl_diag_rank(-1, hdl_job.hostname);
 }
 
-/* Whether this process is in another namespace of this kind ("net", "user") than heddlerun. */
+/* Returns true if this process is in another namespace of this kind ("net", "user") than heddlerun. */
 static bool foreign_space(const char *kind)
 {
 	const char *spaces = getenv("HEDDLERUN_SPACES"), *theirs;

@@ -34,11 +34,11 @@ int hdl_proc_of(uint64_t job, uint32_t rank);
  * of the first and of the last: jobs with a common communicator are connected (MPI-5.0 section 11.10). */
 void hdl_job_use(int proc, int more);
 extern void (*hdl_job_on_use)(const char *nspace, bool more);	/* reports to the launcher; NULL: no report */
-/* Whether there is another job. */
+/* Returns true if there is another job. */
 bool hdl_jobs_are_several(void);
 void hdl_jobs_fini(void);
 
-/* Whether a process is of this job: then its number is its rank. */
+/* Returns true if a process is of this job: then its number is its rank. */
 static inline bool hdl_proc_is_ours(int proc)
 {
 	return likely(proc < hdl_job.size);
@@ -50,7 +50,7 @@ static inline int hdl_proc_rank(int proc)
 }
 
 uint64_t hdl_proc_job(int proc);
-/* Whether a precedes b in an order that is the same in all processes. */
+/* Returns true if a precedes b in an order that is the same in all processes. */
 bool hdl_proc_before(int a, int b);
 
 /* "rank 3", or "rank 3 of job heddlerun.47.1"; valid for some further calls, for the arguments of one message. */

@@ -72,7 +72,7 @@ void hdl_pool_each_referenced(struct hdl_pool *p, void (*fn)(void *object, void 
 /* Frees all memory: no handle of the pool is valid afterwards. */
 void hdl_pool_fini(struct hdl_pool *p);
 
-/* Whether this is the address of an object of the pool, in use or not, beyond the first slab. */
+/* Returns true if this is the address of an object of the pool, in use or not, beyond the first slab. */
 bool hdl_pool_has_more(const struct hdl_pool *p, uintptr_t address);
 
 /* The object behind a handle, or NULL: the handle is null, foreign, of another kind, or was freed. size: the pool's, as

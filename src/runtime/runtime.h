@@ -40,7 +40,7 @@ struct hdl_job {
 
 extern struct hdl_job hdl_job;		/* valid between hdl_rt_init and hdl_rt_fini */
 
-/* Whether a rank is on this host. Logarithmic in the ranks of this host: no process keeps a table of all ranks'
+/* Returns true if a rank is on this host. Logarithmic in the ranks of this host: no process keeps a table of all ranks'
  * hosts. */
 static inline bool hdl_is_local(int rank)
 {
@@ -141,10 +141,10 @@ struct hdl_spawn;
  * Returns 0; a negative errno with the reason in `why`: -ENOSYS: the launcher offers no such thing; -EIO; -ENOMEM. */
 int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void),
 		 struct hdl_spawn **out, char *why, size_t size);
-/* Whether the launcher has answered. */
+/* Returns true if the launcher has answered. */
 bool hdl_rt_spawn_answered(const struct hdl_spawn *s);
-/* Whether the launcher has refused, or the ranks have ended before they had an intercommunicator. The text is complete when
- * hdl_rt_spawn_failed returns true, and stays until hdl_rt_spawn_end. */
+/* Returns true if the launcher has refused, or the ranks have ended before they had an intercommunicator. The text is complete
+ * when hdl_rt_spawn_failed returns true, and stays until hdl_rt_spawn_end. */
 bool hdl_rt_spawn_failed(const struct hdl_spawn *s);
 const char *hdl_rt_spawn_why(const struct hdl_spawn *s);
 /* Returns the number of ranks that run program number `app`. Must: answered, not failed. */
@@ -189,8 +189,8 @@ void hdl_rt_listen(bool questions, bool at_once);
 
 /* ---- processes that have ended ------------------------------------------------------------------------- */
 
-/* Whether a process (its number: runtime/jobs.h), on any host, is known to have ended: by an event of the launcher (optional:
- * most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */
+/* Returns true if a process (its number: runtime/jobs.h), on any host, is known to have ended: by an event of the launcher
+ * (optional: most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */
 bool hdl_rt_has_ended(int proc);
 /* The number of processes known to have ended. */
 unsigned hdl_rt_ended(void);
@@ -247,7 +247,7 @@ int hdl_vars_compare(const char *mine, const char *theirs, int with);
 int hdl_vars_check(char *const *env);
 /* For programs that are not linked with the library: only the warnings about unknown names. */
 void hdl_vars_warn(char *const *env);
-/* Whether the environment sets the variable. */
+/* Returns true if the environment sets the variable. */
 bool hdl_vars_given(const char *name);
 /* Reports, once per job, by rank 0, an INT or SIZE whose value from the environment cannot be used, and `used` in its
  * place. */
@@ -293,7 +293,7 @@ void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
  * and for Heddle's programs (behind hdl_diag_program). */
 void hdl_output_watch(void);
-/* Whether this process may map `bytes` more: asks the limit on its address space, by mmap. No page is touched. */
+/* Returns true if this process may map `bytes` more: asks the limit on its address space, by mmap. No page is touched. */
 bool hdl_can_map(size_t bytes);
 /* Least memory that libpmix needs before the stacks of its threads: with less libpmix dereferences a NULL of malloc in
  * PMIx_Init and PMIx_server_init, which is SIGSEGV. At that point libpmix has taken some 1 MiB. */

@@ -99,7 +99,7 @@ void hdl_syscall_print(const struct hdl_syscall *s, FILE *out)
 
 /* ---- holders of locks ----------------------------------------------------------------------------------------------- */
 
-/* Whether a line of /proc/PID/fdinfo/FD is a lock that conflicts. *first, *end: its range. */
+/* Returns true if a line of /proc/PID/fdinfo/FD is a lock that conflicts. *first, *end: its range. */
 static bool conflicts(const char *line, const struct hdl_syscall *s, const struct stat *file, long long *first, long long *end)
 {
 	unsigned major, minor;

@@ -80,10 +80,10 @@ extern struct hdl_waiter *hdl_waiters;		/* oldest first */
 
 void hdl_waiter_add(struct hdl_waiter *w);
 void hdl_waiter_remove(struct hdl_waiter *w);
-/* Whether this waiter is the poller; if not, the caller must sleep. */
+/* Returns true if this waiter is the poller; if not, the caller must sleep. */
 bool hdl_waiter_polls(struct hdl_waiter *w);
 void hdl_waiter_sleep(struct hdl_waiter *w);
-/* Whether every waiting thread of this host's ranks may have a CPU for itself: then they may spin. */
+/* Returns true if every waiting thread of this host's ranks may have a CPU for itself: then they may spin. */
 bool hdl_waiters_may_spin(void);
 
 /* Must be called before a sleep on descriptors, where one thread at a time may sleep (D). Returns false if another

@@ -499,7 +499,7 @@ static int syndrome_of(const struct shca_trace_record *r)
 	return -1;
 }
 
-/* Whether the requester's own error kept the request from the wire. */
+/* Returns true if the requester's own error kept the request from the wire. */
 static bool never_sent(const struct shca_trace_record *r)
 {
 	return r->outcome == IBV_WC_LOC_PROT_ERR || r->outcome == IBV_WC_LOC_LEN_ERR || r->outcome == IBV_WC_LOC_QP_OP_ERR ||

@@ -16,7 +16,7 @@ struct options {
 void shcactl_catch(void);
 bool shcactl_interrupted(void);
 void shcactl_nap(double seconds);
-/* Whether the fabric has a process. */
+/* Returns true if the fabric has a process. */
 bool shcactl_anyone(struct shca_member *m);
 
 /* shcactl trace: exit status. */

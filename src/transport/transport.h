@@ -84,8 +84,8 @@ struct hdl_fetch {
 struct hdl_upcalls {
 	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
 	void (*peer_failed)(void *context, int peer, int err);
-	/* Whether this layer keeps a pointer to the endpoint, whose process has ended, beyond its communicators. NULL: all
-	 * endpoints are kept until hdl_tp_fini. */
+	/* Returns true if this layer keeps a pointer to the endpoint, whose process has ended, beyond its communicators. NULL:
+	 * all endpoints are kept until hdl_tp_fini. */
 	bool (*holds)(void *context, const struct hdl_ep *ep);
 	void *context;
 	bool unpublished;	/* the runtime publishes no address of this instance, and gives it none: hdl_peer_add gives all */
@@ -307,8 +307,8 @@ struct hdl_rkey;
  * HDL_MR_ATOMIC_DEVICE at a wrong address; -EOPNOTSUPP: the device does not do HDL_MR_ATOMIC_DEVICE: use HDL_MR_ATOMIC;
  * -ENOMEM, reported. A device that refuses the registration is no error. */
 int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr);
-/* Whether there is a device for HDL_MR_ATOMIC_DEVICE, or, of_host, for HDL_MR_ATOMIC_OF_HOST with it: one with connected queues
- * and atomic requests, and RC queues if it is the second one. */
+/* Returns true if there is a device for HDL_MR_ATOMIC_DEVICE, or, of_host, for HDL_MR_ATOMIC_OF_HOST with it: one with connected
+ * queues and atomic requests, and RC queues if it is the second one. */
 bool hdl_mr_has_atomics(struct hdl_tp *tp, bool of_host);
 /* Ends the region: an operation by a key of it fails (-EACCES) at its origin, alone. 0; -EBUSY, reported: this process is helping
  * with an operation of a peer's, and the region stays. RDMA under way is not known here, and fails in the middle: peers must
@@ -379,7 +379,7 @@ bool hdl_rma_connecting(const struct hdl_ep *ep);
  * Agent queues: by them this process updates regions of peers of its host whose agent is the device that leads to other hosts
  * (transport/rma/agent_queue.c). Without one an update goes by message, and the owner must make progress.
  */
-/* Whether the agent of a region of this process does not reach the peers of this host by their lanes. */
+/* Returns true if the agent of a region of this process does not reach the peers of this host by their lanes. */
 bool hdl_mr_has_agent_queues(const struct hdl_mr *mr);
 /* Begins to connect the queue to a peer of this host, unless it stands. Returns 0: it stands, or is being connected
  * (hdl_agent_connecting) and the peer must make progress; a negative errno: there is none. A queue that breaks is connected
@@ -398,7 +398,7 @@ struct hdl_counter {
 };
 /* Counter `i`, in an order that does not change while the process runs; NULL: there is none. */
 const struct hdl_counter *hdl_counter(unsigned i);
-/* Whether the device counts it (shca_counts), not the transport; 0 on devices that do not. Must: counter i is there. */
+/* Returns true if the device counts it (shca_counts), not the transport; 0 on devices that do not. Must: counter i is there. */
 bool hdl_counter_of_device(unsigned i);
 /* Reads a counter. ep: of this peer, if the counter is per peer (others: 0); NULL: of this process. */
 uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep);
@@ -416,7 +416,7 @@ struct hdl_port {
 };
 /* The port by which this process reaches the ranks of its host; NULL: none. */
 const struct hdl_port *hdl_tp_local_port(struct hdl_tp *tp);
-/* Whether HEDDLE_TRANSPORT allows RC queues: the same on all ranks. */
+/* Returns true if HEDDLE_TRANSPORT allows RC queues: the same on all ranks. */
 bool hdl_tp_allows_rc(struct hdl_tp *tp);
 /* Moves a new RC QP to RTS towards (gid, lid, qpn) on the same port, with Heddle's timeouts. 0 or a negative errno. */
 int hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
@@ -465,17 +465,17 @@ struct hdl_place {
 /* Returns 0, or a negative errno: the address cannot be had, as for hdl_tp_promises. */
 int hdl_tp_place(struct hdl_tp *tp, int proc, struct hdl_place *out);
 
-/* Whether an RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
+/* Returns true if an RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
 bool hdl_tp_wakes_on_write(struct hdl_tp *tp);
-/* Whether a write to a connected peer of this host has landed when its post has returned, and behind the queue's write before
- * it. */
+/* Returns true if a write to a connected peer of this host has landed when its post has returned, and behind the queue's write
+ * before it. */
 bool hdl_tp_writes_at_once(struct hdl_tp *tp);
-/* Whether peers of this host read and write all memory of this process without registration, and by which keys; either may be
- * NULL. */
+/* Returns true if peers of this host read and write all memory of this process without registration, and by which keys; either
+ * may be NULL. */
 bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey);
 /* The same, had the device not refused this one process its region of all memory. */
 bool hdl_tp_can_expose(struct hdl_tp *tp);
-/* Whether the bytes of RDMA writes by this queue land in ascending order. Must: it is in RTS. */
+/* Returns true if the bytes of RDMA writes by this queue land in ascending order. Must: it is in RTS. */
 bool hdl_tp_in_order(struct ibv_qp *qp);
 
 /* Prints the waits of this process, a line per queue and peer, for SIGUSR1 and --report-hang. */

@@ -41,7 +41,7 @@ static uint32_t routed(const struct um_subnet *s, uint32_t port, const struct ib
 	return at && um_port_at(s, at)->down ? 0 : at;
 }
 
-/* Whether a datagram of this class asks something. Responses, traps and their like get no answer. */
+/* Returns true if a datagram of this class asks something. Responses, traps and their like get no answer. */
 static bool is_request(const uint8_t *mad)
 {
 	switch (mad[UM_METHOD]) {

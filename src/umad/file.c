@@ -732,8 +732,8 @@ void um_closing(int fd)
 	errno = saved;
 }
 
-/* Whether `copy`, made of a descriptor that has the file by now, is the file's: another thread may have closed the descriptor in
- * between, and opened the file under its number. */
+/* Returns true if `copy`, made of a descriptor that has the file by now, is the file's: another thread may have closed the
+ * descriptor in between, and opened the file under its number. */
 static bool is_copy(struct um_file *f, int copy)
 {
 	if (f->pid != getpid())

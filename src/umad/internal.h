@@ -128,7 +128,7 @@ struct um_record {
 	unsigned n_components;
 	/* Appends every record of the subnet. Returns false without memory. */
 	bool (*list)(const struct um_subnet *s, struct um_table *t);
-	/* Whether the components without a width match, of mask `mask`; NULL: they do. */
+	/* Returns true if the components without a width match, of mask `mask`; NULL: they do. */
 	bool (*matches)(const uint8_t *record, const uint8_t *asked, uint64_t mask, uint32_t modifier);
 };
 /* Returns the sort of records; NULL: not served. */

@@ -113,7 +113,7 @@ static bool pkey_list(const struct um_subnet *s, struct um_table *t)
 	return each_port(s, t, pkey_fill);
 }
 
-/* Whether a port may send to another one: IBTA 10.9.3, of two P_Keys. */
+/* Returns true if a port may send to another one: IBTA 10.9.3, of two P_Keys. */
 static bool reaches(const struct um_port *a, const struct um_port *b)
 {
 	uint32_t of_a = a->pkey, of_b = b->pkey;

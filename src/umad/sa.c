@@ -20,7 +20,7 @@ enum { REQ_INVALID = 0x0200, NO_RECORDS = 0x0300, TOO_MANY = 0x0400, INSUFFICIEN
 #define PATHS 0x35u
 #define NUMB_PATH (1u << 12)	/* component of a PathRecord */
 
-/* Whether `width` bits from `bit` on are the same. */
+/* Returns true if `width` bits from `bit` on are the same. */
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bit, unsigned width)
 {
 	for (unsigned i = bit; i < bit + width; i++)

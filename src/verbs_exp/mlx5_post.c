@@ -33,7 +33,7 @@ static bool mlx5_post_is_calc(const struct ibv_exp_send_wr *wr)
 	return wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !mlx5_post_is_cross(wr) && wr->exp_opcode != IBV_EXP_WR_NOP;
 }
 
-/* Whether ordinary verbs lack this request. */
+/* Returns true if ordinary verbs lack this request. */
 static bool is_raw(const struct ibv_exp_send_wr *wr)
 {
 	return mlx5_post_is_cross(wr) || mlx5_post_is_masked(wr) || mlx5_post_is_calc(wr) || wr->exp_opcode == IBV_EXP_WR_NOP;

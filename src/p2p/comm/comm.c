@@ -65,7 +65,7 @@ static void comm_derive(struct hdl_comm *comm, struct hdl_session *session)
 		hdl_group_derive(comm->local->group, session);
 }
 
-/* Whether a rank below r is of the job. */
+/* Returns true if a rank below r is of the job. */
 static bool comm_has_job_before(const struct hdl_group *g, int r, const struct hdl_other_job *job)
 {
 	while (r-- > 0)

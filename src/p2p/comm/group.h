@@ -101,7 +101,7 @@ static inline struct hdl_ep *hdl_leaf_ep(hdl_leaf *const *leaf, int rank)
  * of such bytes; its jobs are known on return. Returns NULL with errno: ENOMEM; EPROTO: invalid; ENOSPC: runtime/jobs.h. */
 void *hdl_group_describe(const struct hdl_group *g, size_t *bytes);
 struct hdl_group *hdl_group_described(const void *data, size_t bytes);
-/* Whether a group, of a handle, a communicator or a constructor, keeps a pointer to the endpoint. */
+/* Returns true if a group, of a handle, a communicator or a constructor, keeps a pointer to the endpoint. */
 bool hdl_groups_have(const struct hdl_ep *ep);
 /* Returns true if the processes of both groups together belong to more than one job. */
 bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b);

@@ -580,7 +580,7 @@ static __attribute__((noinline, cold)) bool lost_or_late(struct shca_thread *thr
 	return true;
 }
 
-/* Whether a request without a responder goes through the tap nevertheless: an HCA would have sent the request. */
+/* Returns true if a request without a responder goes through the tap nevertheless: an HCA would have sent the request. */
 static inline bool taps(const struct shca_thread *thr, int rc)
 {
 	return rc == SHCA_TAP || (!thr->tapped && shca_tap_on(thr->m));

@@ -10,7 +10,7 @@
  * time of the next look. Must: the caller is the executor of qp (I1); nothing of the request has happened. */
 enum shca_fate shca_fate(struct shca_thread *thr, struct shca_qp *qp, bool *held);
 
-/* Whether the trace is on for requests of qp. */
+/* Returns true if the trace is on for requests of qp. */
 bool shca_traced(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req);
 /* Fills a record of the request but for outcome and data. */
 void shca_trace_begin(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_trace_record *r);

@@ -28,7 +28,7 @@ static const char *default_of(const char *name)
 	return "";
 }
 
-/* Whether this value of a variable has not been reported yet: some variables are read at each use. */
+/* Returns true if this value of a variable has not been reported yet: some variables are read at each use. */
 static bool is_news(const char *name, const char *value)
 {
 	static _Atomic uint64_t told[ARRAY_SIZE(vars)];

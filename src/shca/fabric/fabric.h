@@ -188,7 +188,7 @@ void shca_fabric_leave(struct shca_member *m);
  * of its members. shca_fabric_unmap undoes the mapping. */
 struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
-/* Whether another user has a fabric of this name; stores the user and a member. */
+/* Returns true if another user has a fabric of this name; stores the user and a member. */
 bool shca_fabric_of_others(const char *name, unsigned *uid, int *pid);
 int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
 void shca_fabric_unmap(struct shca_member *m);
@@ -203,7 +203,7 @@ static inline struct shca_tap *shca_tap_of(const struct shca_member *m)
 {
 	return (struct shca_tap *)(m->base + m->hdr->tap);
 }
-/* Whether the tap is on. Must: not on a hot path, where SHCA_TAPPED tells (layout.h). */
+/* Returns true if the tap is on. Must: not on a hot path, where SHCA_TAPPED tells (layout.h). */
 static inline bool shca_tap_on(const struct shca_member *m)
 {
 	return atomic_load_explicit(&shca_tap_of(m)->on, memory_order_acquire) != 0;

@@ -439,7 +439,7 @@ static int find_explain(const struct candidate *c, int err)
 	return -EACCES;
 }
 
-/* Whether the candidate's process is of the user whom the name says, another one. A name alone proves nothing. */
+/* Returns true if the candidate's process is of the user whom the name says, another one. A name alone proves nothing. */
 static bool find_is_others(const struct candidate *c)
 {
 	char path[64];
@@ -514,8 +514,8 @@ done:
 	}
 }
 
-/* Whether the file behind a name is a fabric's of this user and, if this version can tell, the fabric has that name: other users
- * can bind false names. Stores the file's status. */
+/* Returns true if the file behind a name is a fabric's of this user and, if this version can tell, the fabric has that name:
+ * other users can bind false names. Stores the file's status. */
 static bool find_says_true(const struct candidate *c, struct stat *st)
 {
 	char path[64];

@@ -114,7 +114,7 @@ static inline int shca_no_memory(const char *call)
 bool shca_inherited(const struct ibv_context *ctx);
 /* shca_inherited, or the device has failed (EIO): nothing is made, changed or asked any more. Sets errno. */
 bool shca_unusable(const struct ibv_context *ctx);
-/* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
+/* Returns true if SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
 bool shca_is_connectx(void);
 /* SHCA_LINK: whether the port has the attributes of RoCE. The packets of a fabric know no link layer: processes
  * with either reach each other. Entry 0 of the GID table is the only one of InfiniBand, and RoCE v1's; entry 1,
@@ -125,22 +125,22 @@ static inline uint32_t shca_gid_entries(void)
 	return shca_is_ethernet() ? 2 : 1;
 }
 #define SHCA_NETDEV "lo"	/* the network device that a GID entry of RoCE names */
-/* Whether the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues of this
- * device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
+/* Returns true if the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues
+ * of this device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
 bool shca_wants_huge(const char *variable);
 
 /* ---- device.c ----------------------------------------------------------------------------------------------- */
 
 /* shca_set_fabric of this copy of the library. */
 int shca_name_fabric(const char *name);
-/* Whether dev is the software device of this copy of the library. */
+/* Returns true if dev is the software device of this copy of the library. */
 bool shca_is_our_device(const struct ibv_device *dev);
 struct ibv_device **shca_own_device_list(int *num);
 struct ibv_context *shca_open_device(struct ibv_device *dev);
 /* Tests: a context on a member that the caller joined and keeps. */
 struct ibv_context *shca_open_member(struct shca_node *node);
 int shca_close_device(struct ibv_context *ctx);
-/* Whether this thread can close the context now. false: errno has the reason. */
+/* Returns true if this thread can close the context now. false: errno has the reason. */
 bool shca_can_close(struct ibv_context *ctx);
 /* child.c: makes posting and polling in this forked child refuse. */
 void shca_context_inherit(struct shca_context *c);
@@ -192,7 +192,7 @@ ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey);
 int shca_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey);
 int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
-/* Whether memory that was not registered page by page is reached. */
+/* Returns true if memory that was not registered page by page is reached. */
 bool shca_pages_on_demand(struct ibv_context *ctx);
 /* The on-demand paging capabilities of DC. */
 uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
@@ -208,8 +208,8 @@ void shca_counts_keep(struct shca_node *node, const struct shca_qp *qp);
 
 /* ---- events.c ----------------------------------------------------------------------------------------------- */
 
-/* Whether async_fd is still the context's epoll descriptor: an EPOLL_CTL_MOD of the bell succeeds and changes nothing. If the
- * application has closed the bell, no check is possible: then async_fd is left alone. */
+/* Returns true if async_fd is still the context's epoll descriptor: an EPOLL_CTL_MOD of the bell succeeds and changes nothing. If
+ * the application has closed the bell, no check is possible: then async_fd is left alone. */
 bool shca_async_ours(const struct shca_context *c);
 int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event);
 void shca_ack_async_event(struct ibv_async_event *event);
@@ -278,7 +278,7 @@ int shca_mkey_free(struct shca_user_mr *key);
 struct mlx5dv_mkey *shca_dv_create_mkey(struct mlx5dv_mkey_init_attr *attr);
 int shca_dv_destroy_mkey(struct mlx5dv_mkey *mkey);
 int shca_dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *err, size_t size);
-/* Whether this software device made the key. */
+/* Returns true if this software device made the key. */
 bool shca_mkey_is_ours(const struct mlx5dv_mkey *mkey);
 /* The parts of a key that a request sets. */
 struct shca_mkey_conf {
@@ -411,7 +411,7 @@ static inline enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp)
 {
 	return (enum ibv_qp_state)atomic_load(&qp->sh->qp_state);
 }
-/* Whether queue pairs of this type (struct shca_qp.type) have a send queue. */
+/* Returns true if queue pairs of this type (struct shca_qp.type) have a send queue. */
 static inline bool shca_type_sends(uint8_t type)
 {
 	return type != IBV_QPT_XRC_RECV && type != SHCA_QPT_DCT;
@@ -457,7 +457,7 @@ void shca_xrc_unmap(struct shca_user_qp *qp);
 int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 void shca_groups_leave(struct shca_thread *thr, struct shca_user_qp *qp);
-/* Whether the queue is attached to a group. Must not hold the node's mutex. */
+/* Returns true if the queue is attached to a group. Must not hold the node's mutex. */
 bool shca_is_group_member(const struct shca_user_qp *qp);
 
 /* flow.c. The verbs; and the end of all flows to a queue whose context is being closed. Must: the thread has a slot. */

@@ -138,7 +138,7 @@ struct shca_task_count {
 	bool locked;			/* the list holds the queue's lock */
 };
 #define shca_context_of(ctx) container_of(ctx, struct shca_context, v.context)
-/* Whether ctx is a context of this device: compares the query_device_ex pointer. */
+/* Returns true if ctx is a context of this device: compares the query_device_ex pointer. */
 bool shca_is_ours(const struct ibv_context *ctx);
 
 struct shca_user_pd {
@@ -446,8 +446,9 @@ void shca_user_ring_free(struct shca_member *m, struct shca_user_ring *ring);
 /* Fills in the fields of `sh` that say where the memory of the ring is, but for `ring` itself, whose value is returned. Must:
  * log2 and stride are set. */
 uint64_t shca_user_ring_describe(struct shca_member *m, struct shca_rq *sh, const struct shca_user_ring *ring);
-/* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental
- * verbs for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
+/* Returns true if receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the
+ * experimental verbs for task lists: programs written for those prepare them before the queue is connected; and with
+ * SHCA_LENIENT. */
 static inline bool shca_takes_receives(const struct shca_user_qp *q)
 {
 	return likely(q->rq && !q->srq) &&

@@ -108,7 +108,7 @@ static int read_head(int proc, const void *data, size_t len, struct hdl_addr_hea
 	return 0;
 }
 
-/* Whether an address is of a process of this host. */
+/* Returns true if an address is of a process of this host. */
 static bool address_is_here(int proc, const struct hdl_addr_head *h)
 {
 	if (hdl_proc_is_ours(proc))
@@ -141,7 +141,7 @@ static bool address_for(enum hdl_role want, const void *data, uint32_t count, st
 	return found;
 }
 
-/* Whether the process has the same values of the variables that must be equal; reported. */
+/* Returns true if the process has the same values of the variables that must be equal; reported. */
 static bool is_alike(const struct hdl_tp *tp, int proc, const struct hdl_addr_head *h)
 {
 	if (h->alike == tp->config_hash)

@@ -17,7 +17,7 @@ static const char *active_state_name(enum ibv_port_state state)
 	}
 }
 
-/* Whether a port is active; if not, text lists the ports' states. */
+/* Returns true if a port is active; if not, text lists the ports' states. */
 static bool has_active_port(struct ibv_context *ctx, char *text, size_t size)
 {
 	struct ibv_device_attr dev;

@@ -345,7 +345,7 @@ static int check_allowed(struct hdl_dev *dev, unsigned allowed)
 	return 0;
 }
 
-/* Whether the resources of a kind are made. Packets always: connections are made over them. */
+/* Returns true if the resources of a kind are made. Packets always: connections are made over them. */
 static bool device_is_wanted(const struct hdl_dev *dev, enum hdl_queue queue)
 {
 	return HDL_QUEUE_IN(dev->possible | HDL_QUEUE_PACKETS, queue);

@@ -95,7 +95,7 @@ static void report_queues(struct hdl_tp *tp, FILE *out)
 	}
 }
 
-/* Whether one of the devices has memory keys that requests configure (UMR). */
+/* Returns true if one of the devices has memory keys that requests configure (UMR). */
 static bool has_keys(const struct hdl_tp *tp)
 {
 	for (int d = 0; d < tp->ndev; d++) {

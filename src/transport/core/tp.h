@@ -349,7 +349,7 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out);
 /* Reports a completion that fails the connection; ep may be NULL. */
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc);
 
-/* Whether the peer's end is expected, and is no error. */
+/* Returns true if the peer's end is expected, and is no error. */
 static inline bool hdl_ep_may_end(const struct hdl_ep *ep)
 {
 	return ep->departed || ep->tp->parting;

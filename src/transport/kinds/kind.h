@@ -110,7 +110,7 @@ void hdl_xrc_tidy(struct hdl_dev *dev);		/* destroys the targets that are marked
 						 * be destroyed */
 /* The peer has failed: frees objects that serve this peer alone and would add up over many jobs; ep->sq may become NULL. */
 void hdl_xrc_lose(struct hdl_ep *ep);
-/* Whether a queue or a target of XRC names the endpoint. */
+/* Returns true if a queue or a target of XRC names the endpoint. */
 bool hdl_xrc_holds(const struct hdl_ep *ep);
 uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now);
 

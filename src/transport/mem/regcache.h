@@ -33,7 +33,7 @@ int hdl_regcache_open(struct hdl_tp *tp);
  * hdl_regcache_free. */
 void hdl_regcache_close(struct hdl_tp *tp);
 void hdl_regcache_free(struct hdl_tp *tp);
-/* Whether registering the same memory again costs nothing. */
+/* Returns true if registering the same memory again costs nothing. */
 bool hdl_regcache_on(const struct hdl_tp *tp);
 
 /* Returns a registration that contains these bytes, with at least these rights; NULL with errno. Ownership: the caller's

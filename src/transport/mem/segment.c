@@ -51,7 +51,7 @@ static int segment_file(struct hdl_segment *s)
 	return fd_raise(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
-/* Whether the file at the path is the segment: in another PID namespace, or on another host, it may be any. */
+/* Returns true if the file at the path is the segment: in another PID namespace, or on another host, it may be any. */
 static bool segment_is_at(const struct hdl_segment *s, const char *path)
 {
 	char name[32], link[128];

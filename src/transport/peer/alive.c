@@ -91,7 +91,7 @@ enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc)
 	return ep || hdl_rt_has_ended(proc) ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
 }
 
-/* Whether a queue would report the peer's end. */
+/* Returns true if a queue would report the peer's end. */
 static bool is_watched(const struct hdl_ep *ep)
 {
 	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->kind->reports_end && ep->dev->promises.tells_end;

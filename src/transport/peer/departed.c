@@ -50,7 +50,7 @@ static bool is_in_slots(const struct hdl_sq *sq, uint32_t from, uint32_t to, con
 	return false;
 }
 
-/* Whether a request to the peer is in flight, or is to be posted again. */
+/* Returns true if a request to the peer is in flight, or is to be posted again. */
 static bool is_in_queues(const struct hdl_tp *tp, const struct hdl_ep *ep)
 {
 	for (uint32_t i = 0; i < tp->nsqs; i++) {

@@ -210,7 +210,7 @@ const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
 	return text;
 }
 
-/* Whether all that the peer's process, which has ended, has sent to this one has been taken in. */
+/* Returns true if all that the peer's process, which has ended, has sent to this one has been taken in. */
 static bool is_taken_in(struct hdl_ep *ep)
 {
 	struct hdl_tp *tp = ep->tp;

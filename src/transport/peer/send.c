@@ -7,8 +7,8 @@
 #include "transport/queue/plain.h"
 #define PACK_NOW 4096u		/* payloads up to here are packed before the sender knows whether they can be sent at once */
 
-/* Whether the reorder window's limit holds the next message back: a lane that may delay messages, UD or pooled receives, is not
- * empty, and HDL_ORDER_SPAN / 2 messages have followed. Ends the limit when that lane is empty. */
+/* Returns true if the reorder window's limit holds the next message back: a lane that may delay messages, UD or pooled receives,
+ * is not empty, and HDL_ORDER_SPAN / 2 messages have followed. Ends the limit when that lane is empty. */
 static bool reorder_guard_holds(struct hdl_ep *ep)
 {
 	if (ep->reorder_guard_ud && (!ep->rel || hdl_rel_idle(ep->rel)))

@@ -179,7 +179,7 @@ static int post_put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void
 	return r;
 }
 
-/* Whether the peer's credits allow one more message of this kind. */
+/* Returns true if the peer's credits allow one more message of this kind. */
 static bool may_have_more(struct hdl_ep *ep, const struct hdl_hdr *hdr)
 {
 	struct hdl_srq_credit *p = hdl_is_counted(hdr->kind) ? pooled_of(ep) : NULL;

@@ -193,7 +193,7 @@ static void agent_settle(struct hdl_agent_queue *q)
 		agent_ask(q);
 }
 
-/* Whether updates of this process by message are under way, behind which requests wait. */
+/* Returns true if updates of this process by message are under way, behind which requests wait. */
 static bool agent_is_held(struct hdl_agent_queue *q)
 {
 	if (unlikely(q->held))

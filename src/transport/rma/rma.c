@@ -130,7 +130,7 @@ static int judge_refusal(const struct hdl_rma *op, int err)
 	return hdl_fault_found(op->buf, op->len, op->type == GET) ? -EFAULT : err == -EFAULT ? -EREMOTEIO : err;
 }
 
-/* Whether an agent queue could carry the operation out. */
+/* Returns true if an agent queue could carry the operation out. */
 static bool could_be_direct(const struct hdl_rma *op)
 {
 	return op->type == UPDATE && op->key->agent_rkey;
@@ -313,7 +313,7 @@ uint64_t hdl_rma_updated(enum hdl_update update, unsigned width, uint64_t old, u
 	return old & mask;
 }
 
-/* Whether the device carries out the update by one request: fetch-and-add and compare-and-swap of 8 bytes. */
+/* Returns true if the device carries out the update by one request: fetch-and-add and compare-and-swap of 8 bytes. */
 static bool is_native(const struct hdl_rma *op)
 {
 	return op->width == 8 && (op->update == HDL_FETCH_ADD || op->update == HDL_COMPARE_SWAP);

@@ -43,7 +43,7 @@ struct hdl_agent_user {
 	void (*done)(struct hdl_rma *op, int err);	/* hdl_rma_part_done */
 	int (*refusal)(enum ibv_wc_status status);	/* hdl_rma_refusal */
 	void (*by_message)(struct hdl_rma *op);
-	/* Whether updates that might go by the peer's queue are under way by message. */
+	/* Returns true if updates that might go by the peer's queue are under way by message. */
 	bool (*asks)(const struct hdl_ep *ep);
 };
 
@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct hdl_rma_request) <= HDL_AM_HEAD_MAX, "fits a head")
 /* ---- agent_queue.c ----- */
 /* The queue to a peer of this host; NULL: there is none. */
 struct hdl_agent_queue *hdl_agent_of(const struct hdl_ep *ep);
-/* Whether updates may be given to the queue. */
+/* Returns true if updates may be given to the queue. */
 static inline bool hdl_agent_takes(const struct hdl_agent_queue *q)
 {
 	return q && (q->state == HDL_AGENT_UP || q->state == HDL_AGENT_BROKEN);
@@ -105,7 +105,7 @@ void hdl_agent_on_ask(struct hdl_ep *ep, const struct hdl_agent_rec *m);
 void hdl_agent_on_answer(struct hdl_ep *ep, const struct hdl_agent_rec *m);
 /* The peer has failed: updates that wait are dropped, the requests in flight complete soon. */
 void hdl_agent_stop(struct hdl_ep *ep);
-/* Whether it is a queue pair of an agent queue. */
+/* Returns true if it is a queue pair of an agent queue. */
 bool hdl_agent_has(const struct hdl_tp *tp, const struct ibv_qp *qp);
 /* Arms the CQs of the device's agent queues that have requests in flight. 0 or an errno. */
 int hdl_agents_arm(struct hdl_dev *dev);

@@ -23,9 +23,9 @@
 
 /* ---- the sender -------------------------------------------------------------------------------------------- */
 
-/* Whether a sender without paging on demand registers its buffer before RTS, so that the receiver may read. Only where the
- * registration is kept for later messages, and for messages longer than HEDDLE_EAGER_MAX: a synchronous or held message may be
- * short. */
+/* Returns true if a sender without paging on demand registers its buffer before RTS, so that the receiver may read. Only where
+ * the registration is kept for later messages, and for messages longer than HEDDLE_EAGER_MAX: a synchronous or held message may
+ * be short. */
 static bool rndv_readable(const struct hdl_ep *ep, const struct hdl_send *send)
 {
 	return hdl_regcache_on(ep->tp) && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max &&

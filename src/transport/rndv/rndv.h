@@ -88,9 +88,9 @@ int hdl_fault_errno(unsigned fault);
 /* Reports a fault of this process's buffer, with the page and the reason if the kernel tells; does nothing for other faults.
  * written: the operation writes the buffer. */
 void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t len, bool written);
-/* Whether the kernel says that a buffer cannot be read, or written. A system call that walks the buffer's pages. Called before
- * this process's CPU copies (UD packets, handlers of remote memory), where the access would raise a signal; else behind errors
- * only. */
+/* Returns true if the kernel says that a buffer cannot be read, or written. A system call that walks the buffer's pages. Called
+ * before this process's CPU copies (UD packets, handlers of remote memory), where the access would raise a signal; else behind
+ * errors only. */
 bool hdl_fault_found(const void *buf, uint64_t len, bool written);
 /* Writes ": the page at ADDRESS is REASON" for the first bad page, or "" if the kernel finds none. Returns text. */
 #define HDL_FAULT_TEXT 96u
@@ -102,7 +102,7 @@ void hdl_rndv_read_refused(struct hdl_fetch *f, int err);
 void hdl_rndv_write_refused(struct hdl_send *s, int err);
 /* Ends the first operation of rdma_wait, which was refused, and sends WRITTEN(fault). Must: none of its chunks is in flight. */
 void hdl_rndv_end_refused(struct hdl_ep *ep);
-/* Whether the slot's request belongs to an operation of which a chunk was refused. Such a request must not go again. */
+/* Returns true if the slot's request belongs to an operation of which a chunk was refused. Such a request must not go again. */
 bool hdl_rndv_is_refused(struct hdl_tp *tp, const struct hdl_slot *slot);
 
 /* ---- rndv.c: the protocol ----- */
@@ -111,7 +111,7 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 void hdl_rndv_unannounce(struct hdl_send *send);
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts);
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin);
-/* Whether the send waits for CTS or FIN; *number is that of its announcement. */
+/* Returns true if the send waits for CTS or FIN; *number is that of its announcement. */
 bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number);
 void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin);
 void hdl_rndv_fail_peer(struct hdl_ep *ep, int err);

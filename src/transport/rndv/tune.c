@@ -119,7 +119,7 @@ static bool segment_full(const struct hdl_tune *t)
 	return t->counted >= HDL_TUNE_COUNT || (t->counted >= HDL_TUNE_COUNT_LONG && t->bytes >= HDL_TUNE_BYTES);
 }
 
-/* Whether a trial ends early: this transfer, or all of the trial's, lose by far. */
+/* Returns true if a trial ends early: this transfer, or all of the trial's, lose by far. */
 static bool hopeless(const struct hdl_tune *t, const struct hdl_tune_class *c, uint64_t ns, size_t len)
 {
 	if (c->tune->now == c->tune->choice)

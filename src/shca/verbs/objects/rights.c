@@ -47,7 +47,7 @@ struct mapping {
 	bool readable, writable, file;
 };
 
-/* Whether the range's part of a mapping may be registered. */
+/* Returns true if the range's part of a mapping may be registered. */
 static bool suits(const struct range *r, const struct mapping *v)
 {
 	uintptr_t to = v->to < r->to ? v->to : r->to;

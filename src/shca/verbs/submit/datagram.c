@@ -140,7 +140,7 @@ static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, con
 	return true;
 }
 
-/* Whether the route holds (or is found now), no request stands before this one, and no fault is to be injected. */
+/* Returns true if the route holds (or is found now), no request stands before this one, and no fault is to be injected. */
 static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r, uint64_t name)
 {
 	const struct shca_header *h = thr->m->hdr;
@@ -157,7 +157,7 @@ static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, stru
 	       datagram_find(thr, q, r, name);
 }
 
-/* Whether one request, not a list, is an inline SEND of one segment that the address handle lets go the short way. */
+/* Returns true if one request, not a list, is an inline SEND of one segment that the address handle lets go the short way. */
 static inline bool short_one(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
 {
 	const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;

@@ -49,7 +49,7 @@ static inline bool shca_rkey_cache_valid(const struct shca_rkey_cache *t, struct
 	       t->valid_word == atomic_load_explicit(&t->proc->valid_word, memory_order_acquire);
 }
 
-/* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
+/* Returns true if this queue runs writes here and now: connected, not failed, nothing before them. */
 static inline bool shca_runs_fast_writes(const struct shca_user_qp *q)
 {
 	return atomic_load_explicit(&q->fast_writes, memory_order_relaxed) &&
@@ -77,7 +77,7 @@ static inline struct shca_rkey_cache *shca_rkey_cache_at(const struct shca_user_
 	return &q->rkey_cache[((uint32_t)(dest.name >> 8) ^ (uint32_t)(dest.name >> 32)) & q->rkey_cache_mask];
 }
 
-/* Whether a fast write of len bytes would be done. Must be called inside the engine. */
+/* Returns true if a fast write of len bytes would be done. Must be called inside the engine. */
 static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest dest, uint64_t len)
 {
 	struct shca_rkey_cache *t = shca_rkey_cache_at(q, dest);

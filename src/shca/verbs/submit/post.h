@@ -36,7 +36,7 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 uint64_t shca_send_room(struct shca_user_qp *q);
 /* ENOMEM of `n` requests for which q has no room, and why, where SHCA_DEBUG is set. */
 int shca_full(struct shca_user_qp *q, uint64_t n);
-/* Whether queues of q's type take this operation (enum shca_wr_op). */
+/* Returns true if queues of q's type take this operation (enum shca_wr_op). */
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op);
 /* The parts of a request that every form of posting is refused for alike. */
 struct shca_ask {
@@ -58,7 +58,7 @@ int shca_fill_atomic_write(const struct shca_user_qp *q, const struct ibv_sge *s
 /* Refuses IBV_SEND_* that a frame cannot have. Returns 0, or EINVAL. */
 int shca_frame_allowed(const struct shca_user_qp *q, const char *call, unsigned int flags);
 
-/* Whether the operation writes to the requester's segments, which then need IBV_ACCESS_LOCAL_WRITE. */
+/* Returns true if the operation writes to the requester's segments, which then need IBV_ACCESS_LOCAL_WRITE. */
 static inline bool shca_op_writes_here(uint8_t op)
 {
 	return op >= SHCA_OP_READ && op <= SHCA_OP_MASKED_FAA;

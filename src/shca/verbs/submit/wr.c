@@ -91,7 +91,7 @@ static void point_inline(struct shca_user_qp *q, struct shca_send *b)
 	segs_of(b)[0] = (struct shca_seg){.where = (uintptr_t)b->req.inl, .len = b->req.len, .lane = SHCA_LANE_CMA};
 }
 
-/* Whether a request is one unsignaled inline write, which may be plain (fast_write.h). */
+/* Returns true if a request is one unsignaled inline write, which may be plain (fast_write.h). */
 static inline bool may_be_fast(const struct shca_user_qp *q, const struct shca_req *req)
 {
 	return req->op == SHCA_OP_WRITE && req->flags == SHCA_WQE_INLINE && req->len && shca_runs_fast_writes(q);
