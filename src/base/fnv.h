@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* FNV-1a, for names and numbers that processes compare. Results are on the wire and in names of sockets: they must not change. */
+/* FNV-1a, for names and numbers that processes compare. The function must not change: results are on the wire and in names of
+ * sockets. */
 #ifndef BASE_FNV_H
 #define BASE_FNV_H
 

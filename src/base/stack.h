@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stacks of threads that other libraries start. They are as large as `ulimit -s`, and libpmix's threads need more than 128 KiB:
- * a small limit, meant for the main thread, would end the process by SIGSEGV.
+ * Stacks of threads that other libraries start. Such a stack is as large as `ulimit -s`, and libpmix's threads need more than 128
+ * KiB: a small limit, meant for the main thread, would end the process by SIGSEGV.
  */
 #ifndef BASE_STACK_H
 #define BASE_STACK_H

@@ -88,7 +88,8 @@ static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 	return coll_unable(comm, a, ENOMEM);
 }
 
-/* The run fails before it begins. It is carried out all the same, with empty messages, so that the other ranks do not wait. */
+/* The run fails before its first message. The run's messages are sent all the same, empty, so that the other ranks do not
+ * wait. */
 static __attribute__((noinline, cold)) void fail_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
 {
 	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),

@@ -12,7 +12,7 @@
 #include "p2p/p2p.h"
 
 /* Up to HDL_COLLS: collectives whose graphs are kept; REDUCE_SCATTER has parts of one size. From HDL_COLLS on: v-collectives on
- * mailbox (vector.c); a rank knows its own lengths only, unless hdl_vector_known. ALLTOALLV is alltoallw, too; NEIGHBORS is each
+ * mailbox (vector.c); a rank has its own lengths only, unless hdl_vector_known. ALLTOALLV is alltoallw, too; NEIGHBORS is each
  * neighborhood collective. VREDUCE to VEXSCAN: reductions by operations of programs, or of parts of different lengths. */
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
 		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS,

@@ -447,7 +447,8 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
 }
 
-/* Vectors travel in segments: one segment is combined, in the cache, while others are in flight. Each segment has its own sub. */
+/* Vectors travel in segments: one segment is combined, in the cache, while other segments are in flight. Each segment has its own
+ * sub. */
 #define SEGMENT		((size_t)256 << 10)
 #define SEGMENTS_MAX	1024
 

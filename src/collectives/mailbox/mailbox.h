@@ -46,8 +46,8 @@ static inline bool hdl_cell_waits(const struct hdl_coll_link *l)
 }
 /* Returns a mask with a bit for each rank that may need this rank's CPU. */
 uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h);
-/* Posts a signaled request behind all requests to the peer: its completion proves that they have landed. run: the operation that
- * retires by this completion; NULL: none. */
+/* Posts a signaled request behind all requests to the peer: the completion proves that the earlier requests have landed. run: the
+ * operation that retires by this completion; NULL: none. */
 void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run);
 /* Writes the cells of the operation. An error breaks the communicator's queues. Must: hdl_queues_number has numbered the run. */
 void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);

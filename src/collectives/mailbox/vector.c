@@ -316,7 +316,7 @@ static void read_cell(struct hdl_run *run, struct vblock *p)
 	uint64_t word = hdl_cell_word(run, p->vrun->prog, p->peer, &end);
 	char *at;
 
-	/* also with an unexpected length: the sender may wait until it is received */
+	/* also with an unexpected length: the sender may wait until the message is received */
 	if (unlikely(word & CELL_MESSAGE)) {
 		expect_message(run, p);
 		return;

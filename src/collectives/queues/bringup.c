@@ -428,7 +428,7 @@ static void bringup_wired(struct hdl_run *run)
 		all = false;
 		if (h->statuses[r] != BEGIN_AGAIN)
 			hdl_queues_note_reason(h, "connect its queues, or receive the records of all ranks", r, h->statuses[r]);
-		/* The rank reports its own failure: every peer gets this status, too, or none. But a rank whose statuses report
+		/* The rank reports its own failure: every peer gets this status, too, or none. But a peer whose statuses report
 		 * BEGIN_AGAIN and no other failure begins again, and waits for this rank. */
 		if (h->statuses[r] != HDL_STATUS_UNKNOWN && h->statuses[r] != BEGIN_AGAIN)
 			h->state = HDL_QUEUES_REFUSED;

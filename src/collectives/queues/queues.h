@@ -492,8 +492,8 @@ static inline bool hdl_coll_synchronizes(uint8_t coll)
 
 /* Takes cached queues of the communicator's ranks, of this hdl_queues_index. Returns NULL if there are none. */
 struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index);
-/* Puts the queues into the cache. Returns false if they are not fit to be used again: then they stay the caller's. Must: nothing
- * is outstanding. */
+/* Puts the queues into the cache. Returns false if the queues must not be used again: then the caller keeps the ownership. Must:
+ * nothing is outstanding. */
 bool hdl_queue_cache_keep(struct hdl_queues *h);
 /* Destroys the queues that have been cached longest. Returns false if the cache is empty. */
 bool hdl_queue_cache_evict(void);

@@ -46,7 +46,7 @@ enum hdl_queues_event {
 	HDL_QUEUES_EVENTS
 };
 
-/* The health after an event. An event that has no arrow leaves the health as it is. */
+/* Returns the health after an event. An event without an arrow does not change the health. */
 static inline enum hdl_queues_health hdl_queues_health_next(enum hdl_queues_health health, enum hdl_queues_event event)
 {
 	switch (event) {

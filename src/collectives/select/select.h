@@ -17,7 +17,7 @@ struct hdl_comm_props {
 	int cpus;			/* oversubscribed, one host: the CPUs that the ranks share, at most HDL_MAILBOX_RANKS, by
 					 * which single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
 	bool rc;			/* RC queues are allowed */
-	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: there is none */
+	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: no device */
 	bool wakes;			/* the device wakes its process when a peer's write lands */
 	bool at_once;			/* the device promises that a write has landed when its post returns */
 	bool exposes;			/* the device lets peers read and write all memory of the process */
@@ -52,12 +52,12 @@ struct hdl_choice {
 enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };
 extern enum hdl_executor_choice hdl_executor_forced;
 
-/* Checks the configuration and prints an error if it is invalid. Returns 0 or -EINVAL. */
+/* Checks the configuration and prints an error if invalid. Returns 0 or -EINVAL. */
 int hdl_choose_init(void);
 /* Chooses executor and algorithm. Returns 0, or -ENOMEM if this rank alone cannot find out the choice of all ranks. */
 int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out);
 void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out);
-/* Writes the first setting in which the two differ to `out`, as `what` of hdl_queues_note_reason. */
+/* Writes the first setting in which the two differ to `out`, for the parameter `what` of hdl_queues_note_reason. */
 void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out,
 				  size_t room);
 /* Returns 1 + the rank for which the other ranks wait in this collective, where ranks share cores; 0: none. That rank leads a

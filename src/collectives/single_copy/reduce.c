@@ -203,9 +203,9 @@ void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
 		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
 }
 
-/* Returns true if input k is this rank's own and is combined where it lies with the combination of the earlier inputs, which
- * saves a copy. The operands then change sides, in this rank's part only: not allowed if the bits of the result would show the
- * side. EXSCAN leaves its input unchanged. */
+/* Returns true if input k is this rank's own and is combined in place with the combination of the earlier inputs, which saves a
+ * copy. The operands then change sides, in this rank's part only: not allowed if the bits of the result would show the side.
+ * EXSCAN leaves its input unchanged. */
 static bool own_in_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
 	return k && k == h->rank && !run->sc->reduce.sided && run->plan->key.coll != HDL_EXSCAN;
@@ -314,7 +314,7 @@ static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 	return true;
 }
 
-/* This rank has read all that it needs of rank p's input: rank p is sent HDL_SC_FIN, and need not wait for the result. */
+/* This rank has read all that it needs of rank p's input: sends HDL_SC_FIN to rank p, which need not wait for the result. */
 static void sc_reduce_release_input(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	struct hdl_sc_run *x = run->sc;
@@ -407,7 +407,7 @@ static bool take_result(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	struct hdl_sc_run *x = run->sc;
 	struct range r = sc_reduce_part(run->plan, h->size, p);
-	/* in this order: when HDL_SC_FIN is there, an HDL_SC_PROGRESS sent before it is there, too */
+	/* in this order: if HDL_SC_FIN has arrived, an HDL_SC_PROGRESS that was sent earlier has arrived, too */
 	const struct hdl_sc_ctrl *fin = hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p),
 				 *progress = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, p);
 	bool is_staged = progress && progress->in;

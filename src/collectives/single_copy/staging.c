@@ -75,8 +75,7 @@ static bool has_fin(const struct hdl_sc_staged *l, int peer)
 	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
 }
 
-/* Frees the entry. The communicator and all its parts may be freed by that, but not h, in whose turn this runs
- * (hdl_queues.turn). */
+/* Frees the entry. That may free the communicator and all its parts, but not h: the caller is in h's turn (hdl_queues.turn). */
 static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
 {
 	staging_bytes -= l->memory.bytes;

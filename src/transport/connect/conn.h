@@ -56,7 +56,7 @@ struct hdl_conn {
 	uint8_t kind;		/* enum hdl_queue; ASKED: proposed; ANSWERED, READY: agreed */
 	bool mine;		/* the latest proposal that was made or accepted was this side's */
 	bool named;		/* the latest proposal is of the kind that the peer named */
-	bool up;		/* the lane is in use: set by the caller when it has carried out UP */
+	bool up;		/* the lane is in use: set by the caller behind the action UP */
 	bool replacing;		/* broken queues are being replaced: their requests are kept, not lost. Cleared by the caller with
 				 * UP */
 	uint32_t number;	/* number of the latest proposal; 0: there was none */

@@ -169,8 +169,8 @@ struct hdl_id_rec {
 	uint32_t id;
 };
 struct hdl_keep_rec {
-	uint32_t qpn;		/* the target by which the sender's messages come; the receiver must open that target, too, since
-				 * it must outlive its maker; 0: none */
+	uint32_t qpn;		/* the target through which the sender's messages arrive; the receiver must open that target, too,
+				 * so that the target outlives the process that created it; 0: none */
 	uint32_t number;	/* the target that the receiver has made for a question up to this number is not used */
 };
 struct hdl_rma_done {
@@ -204,7 +204,7 @@ struct hdl_addr {
 	uint8_t mtu : 4;	/* enum ibv_mtu */
 	uint8_t promises;	/* HDL_PROMISES_... */
 	uint8_t link_layer;
-	uint8_t caps;		/* bit per kind whose resources exist */
+	uint8_t caps;		/* a bit for each kind whose resources exist */
 	uint32_t qkey, ud_qpn;
 	uint32_t xrc_srqn;
 	uint32_t dctn;

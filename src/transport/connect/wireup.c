@@ -131,7 +131,7 @@ static void wireup_up(struct hdl_ep *ep)
 	if (ep->sq->kind->address)
 		ep->sq->kind->address(ep, &ep->wr);
 	/* UD packets in flight may be delayed: from here on the lane's lead over them is limited. A packet that is being filled
-	 * has messages but no number yet, by which it would count as in flight; so that packet is sent first. */
+	 * has messages, but no packet number yet, and so does not count as in flight: that packet is sent first. */
 	if (ep->dev->gather == ep)
 		hdl_ud_gathered(ep);
 	if (ep->rel && !hdl_rel_idle(ep->rel)) {
@@ -402,8 +402,8 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 		  ep->dev->name, ep->dev->port.port_num, hdl_kind_name(q->kind), q->sq.qp ? q->sq.qp->qp_num : 0, what, why);
 }
 
-/* Returns why broken queues are not replaced; NULL: they are. asked: the peer has proposed to replace them, so its process lives,
- * or has lived until now: if not, is_given_up ends the endpoint. */
+/* Returns the reason why broken queues are not replaced; NULL: they are replaced. asked: the peer has proposed the replacement,
+ * so the peer's process lives, or has lived until now: if the process has ended, is_given_up ends the endpoint. */
 static const char *is_hopeless(struct hdl_ep *ep, bool asked)
 {
 	struct hdl_conn_queues *q = ep->queues;

@@ -66,7 +66,7 @@ struct hdl_dev {
 	struct hdl_ep *gather;		/* endpoint whose messages are gathered, several in a packet, or NULL; the packet being
 					 * filled, or NULL */
 	struct hdl_txbuf *gather_pkt;
-	struct hdl_txbuf *filled[HDL_SQ_PACKETS];	/* full packets of `gather`, which have sequence numbers: they are posted
+	struct hdl_txbuf *filled[HDL_SQ_PACKETS];	/* full packets of `gather`, which have sequence numbers, to be posted
 							 * together */
 	uint32_t nfilled;
 	uint32_t qkey;

@@ -368,9 +368,9 @@ static void settle_before_fence(struct hdl_tp *tp)
 		progress_settle(tp);
 }
 
-/* All ranks are in MPI_Finalize, or this process leaves alone. Lets the executors' operations go on as long as they move: a rank
- * whose operation is complete owes the others nothing. An operation that not all ranks have begun never moves. all_there false:
- * a rank ended before the fence, so the executors go on detecting and reporting failures. */
+/* All ranks are in MPI_Finalize, or this process leaves alone. Lets the executors' operations go on as long as they make
+ * progress: a rank whose operation is complete owes nothing to the other ranks. An operation that some rank has not begun never
+ * makes progress. all_there false: a rank ended before the fence, so the executors go on detecting and reporting failures. */
 static void end_executors(struct hdl_tp *tp, bool all_there)
 {
 	enum { STILL_NS = 1000000000 };
@@ -452,7 +452,7 @@ int hdl_tp_fini(struct hdl_tp **instance)
 	if (!tp)
 		return 0;
 	settle_before_fence(tp);
-	/* the fence does not include other jobs: they go on, and this process's end is no error to them */
+	/* the fence does not include other jobs: their processes go on, and this process's end is no error there */
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_connected))
 		settle_before_fence(tp);
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_disconnected))
@@ -470,7 +470,8 @@ int hdl_tp_fini(struct hdl_tp **instance)
 			pause_us *= 2;
 		fenced = hdl_rt_fence_wait(pause_us);
 	}
-	/* a STAY was sent ahead of its sender's entry into the fence, so it is here, and perhaps not looked at yet */
+	/* HDL_CTL_STAY was sent ahead of its sender's entry into the fence, so the message has arrived, but may not have been
+	 * handled yet */
 	for (int turns = 0; turns < 64 && hdl_tp_progress(tp); turns++)
 		;
 	end_executors(tp, fenced > 0);

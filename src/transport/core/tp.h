@@ -103,7 +103,8 @@ struct hdl_tp {
 	uint64_t idle_since;		/* ticks() of the last turn that found nothing before something came */
 	uint64_t async_ns;		/* when the devices' asynchronous events were last read */
 	struct hdl_ep *busy;		/* endpoints with something to send, linked by busy_next */
-	struct hdl_ep *departed;	/* of all processes whose endpoints were freed (departed.c); NULL: of none */
+	struct hdl_ep *departed;	/* shared endpoint of all processes whose endpoints were freed (departed.c); NULL: none
+					 * was freed */
 	struct hdl_ep *timers;		/* UD streams that may have packets in flight */
 	struct hdl_ep *acks;		/* UD streams that owe an acknowledgement */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
@@ -284,8 +285,8 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
 /* A message has come into this pool by a connected lane that the endpoint does not have. */
 void hdl_wire_on_message(struct hdl_ep *ep, enum hdl_pool pool);
-/* The endpoint's own queues have broken: wc is the completion that says so, or NULL after an asynchronous event. They are
- * replaced later, where queues may be stopped, if the peer lives. */
+/* Handles a failure of the endpoint's own queues. wc: the completion in error, or NULL after an asynchronous event. If the peer
+ * lives, the queues are replaced later, where queues may be stopped. */
 void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc);
 /* Replaces queues that have broken, or answers the peer's proposal to. Must be called where queues may be stopped; runs in
  * hdl_done_run. */
@@ -323,8 +324,8 @@ void hdl_srq_arrived(struct hdl_rxbuf *b, uint32_t len);
 /* The peer has not acknowledged packets and sent nothing for this long: the endpoint fails if the peer's process has ended, or if
  * that cannot be known and HEDDLE_UD_TIMEOUT is over. Returns true if the endpoint has failed. */
 bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
-/* Checks, a few at a time, the processes of peers whose death no queue would report. Returns when to call again at the latest,
- * in ns; 0: there are none. */
+/* Checks, a few at a time, the processes of peers whose death no queue would report. Returns the latest time of the next call, in
+ * ns; 0: no such peer. */
 uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now);
 
 /* ---- peer/departed.c ----- */

@@ -16,7 +16,7 @@
 
 #include "transport/core/tp.h"
 
-/* The ibv_wr builder copies inline data, so longer payloads are gathered from where they lie. */
+/* The ibv_wr builder copies inline data, so longer payloads are gathered from their place. */
 #define DC_INLINE HDL_REPLAY_INLINE
 
 #define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \

@@ -20,7 +20,8 @@ struct hdl_tp_kind {
 	const char *full_text;		/* report text for a send queue that was full at times, or NULL */
 
 	/* Operations on a device. */
-	int (*probe)(struct hdl_dev *dev);	/* returns 1: the device can do this kind; 0: it cannot; or a negative errno */
+	int (*probe)(struct hdl_dev *dev);	/* returns 1: the device supports this kind; 0: not supported; or a negative
+						 * errno */
 	int (*open)(struct hdl_dev *dev);	/* makes the objects that a process has before there are peers */
 	void (*stop)(struct hdl_dev *dev);	/* destroys the send queues that peers share, or NULL */
 	void (*close)(struct hdl_dev *dev);	/* undoes open, also where open was not called or failed halfway */
@@ -67,7 +68,7 @@ int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn, bool *broke);
 int hdl_qp_access(const struct hdl_dev *dev);
 /* Moves a queue pair from any state to INIT. */
 int hdl_qp_renew(struct ibv_qp *qp, const struct hdl_port *port, int access);
-/* Moves a queue pair from INIT to RTS towards a queue whose port is the same device's. */
+/* Moves a queue pair from INIT to RTS towards a queue on a port of the same device. */
 int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, uint32_t qpn,
 		   uint32_t psn);
 

@@ -12,7 +12,7 @@
 #define RTO_NS 200000u
 #define RTO_SHARED_NS 2000000u
 #define REFUSED_MAX 8u		/* so many refused requests in a row fail the peer */
-#define REFUSED_ROW_MS 1000u	/* requests are refused in a row if they are at most so far apart */
+#define REFUSED_ROW_MS 1000u	/* refused requests count as consecutive if they are at most this far apart */
 #define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: a datagram without a receive is lost, while a connected
 					 * sender waits (RNR) */
 
@@ -303,8 +303,8 @@ static void on_resend(void *arg, void *p, uint32_t psn)
 	ud_post(ep, pkt);
 }
 
-/* Sends a datagram outside of the stream. share, base (HDL_UD_ACK only): packets that the peer may have in flight while it
- * sends, and when it begins to. */
+/* Sends a datagram outside of the stream. share, base (HDL_UD_ACK only): packets that the peer may have in flight while sending,
+ * and at the start of a stream. */
 static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32_t share, uint32_t base, const void *body,
 	       uint32_t len)
 {

@@ -50,7 +50,7 @@ static uint32_t xrc_random_bits(struct hdl_tp *tp)
 
 /* ---- the domain -------------------------------------------------------------------------------------------- */
 
-/* Computes the number of the domain that this file names on this device, equal in all processes. Returns 0 if it is unknown. */
+/* Returns the number of the domain that this file names on this device, equal in all processes; 0: unknown. */
 static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 {
 	uint64_t h = hdl_host_id();	/* inode numbers of two kernels may be equal */
@@ -175,7 +175,7 @@ static int connect_target(struct hdl_dev *dev, struct ibv_qp *target, const stru
 	int err;
 
 	/* On a device that carries requests out while they are posted, nothing is on its way to a target in RTR. So the target
-	 * stays as it is, with the PSN for which it waits, and requests of other processes through it are not awaited. */
+	 * keeps its state, with the expected PSN, and there is no wait for requests of other processes through the target. */
 	if (dev->promises.at_once && !ibv_query_qp(target, &a, IBV_QP_STATE | IBV_QP_RQ_PSN | IBV_QP_DEST_QPN, &init) &&
 	    a.qp_state == IBV_QPS_RTR && a.dest_qp_num == qpn) {
 		*psn = a.rq_psn;

@@ -30,7 +30,7 @@ struct hdl_xrc_target {
 	struct hdl_ep *ep;
 	struct ibv_qp *qp;
 	bool opened;			/* opened (ibv_open_qp); another process has made it */
-	bool unused;			/* to be destroyed: its sender has ended, or it is in ERR */
+	bool unused;			/* to be destroyed: the sender has ended, or the queue pair is in ERR */
 	uint32_t number, qpn, psn;	/* made here: the ASK that it answers, the sender's queue pair, its first PSN */
 };
 

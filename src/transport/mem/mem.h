@@ -44,9 +44,9 @@ static inline bool hdl_pause_is_over(const struct hdl_pause *p)
 }
 #define HDL_PAUSE_FIRST_NS 100000000ull
 /*
- * A pool without any buffer ends the job when it has been refused memory so many times: the pauses between them are 0.1, 0.2, ...
- * 3.2 s, 6.3 s in all. Bounds, both of the defaults: a shortage that passes (a neighbor's exit, a cgroup that reclaims) does so
- * within some seconds; and other ranks would print lines about this one after 10 s at the earliest (HEDDLE_KEEPALIVE,
+ * A pool without any buffer ends the job after this many refused allocations, with pauses of 0.1, 0.2, ... 3.2 s between them,
+ * 6.3 s in all. Bounds, both of the defaults: a shortage that passes (a neighbor's exit, a cgroup that reclaims) does so within
+ * some seconds; and other ranks would print lines about this one after 10 s at the earliest (HEDDLE_KEEPALIVE,
  * HEDDLE_FINALIZE_WARN), so the line with the cause is the job's first.
  */
 #define HDL_STARVED_TRIES 7

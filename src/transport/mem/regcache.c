@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration cache. A device without paging on demand knows pages, not addresses: a registration that outlives its message is
- * valid only while the same pages lie at its addresses. So a registration is kept only where the kernel reports changes: its
- * range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping over the old
- * one, and a heap that shrinks, by any code and any allocator. (In write-protect mode, with nothing protected, no access of the
- * program faults because of userfaultfd. fork() is none of these events: the pinned pages stay the parent's.)
+ * Registration cache. A device without paging on demand accesses pages, not addresses: a registration that outlives its message
+ * is valid only while the same pages are mapped at its addresses. So a registration is kept only where the kernel reports
+ * changes: its range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping
+ * over the old one, and a heap that shrinks, by any code and any allocator. (In write-protect mode, with nothing protected, no
+ * access of the program faults because of userfaultfd. fork() is none of these events: the pinned pages stay the parent's.)
  *
  * A thread that unmaps waits in the kernel until the reader thread has *read* its event. So the reader must never wait for a
  * thread that may unmap, and any thread that allocates or frees may:
@@ -415,7 +415,7 @@ static struct hdl_region *regcache_keep(struct hdl_dev *dev, uintptr_t from, uin
 	rc->stats.entries++;
 	rc->stats.bytes += r->to - r->from;
 	pthread_mutex_unlock(&rc->lock);
-	/* a union above the limit is given up with the entries that it replaced, so that the next request has room */
+	/* a union above the limit is dropped with the entries that the union replaced, so that the next request has room */
 	bool room = r->to - r->from <= hdl_vars.regcache_size && regcache_make_room(rc, hdl_vars.regcache_size);
 	if (!room)
 		regcache_give_up(r);

@@ -17,7 +17,7 @@ struct hdl_region {
 	struct ibv_mr *mr;		/* for the operation that uses the region */
 	struct hdl_dev *dev;
 	uintptr_t from, to;
-	uint32_t refs;			/* operations that use the region; plus one while it is kept */
+	uint32_t refs;			/* operations that use the region; plus one while the cache keeps the region */
 	bool kept;			/* in the tree and in the LRU list */
 	bool stale;			/* other pages may lie at these addresses; set by the reader thread, under `lock` */
 	bool watched;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that processes of one host load and store in place, without a device: a file in memory, which one
- * process makes and all map.
+ * Memory that processes of one host load and store in place, without a device: a file in memory, which one process creates and
+ * all processes map.
  *
  *     HDL_SEGMENT_ANONYMOUS   a file without a name (memfd_create): peers open /proc/PID/fd/N of the maker. Must: same PID
  *                             namespace, and the right to look at the maker's descriptors

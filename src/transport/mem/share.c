@@ -2,8 +2,8 @@
 /*
  * Memory that peers of this fabric load and store in place (hdl_tp_share).
  *
- * The device gives such memory in pieces of SHCA_MEMORY_PIECE bytes. An allocation that is shorter takes pages of a piece that it
- * shares with others of this process, so that a thousand windows cost a page each and not a piece each.
+ * The device gives such memory in pieces of SHCA_MEMORY_PIECE bytes. A shorter allocation takes pages of a piece that several
+ * allocations of this process share, so that a thousand windows cost a page each and not a piece each.
  */
 #include <shca.h>
 #include <stdlib.h>

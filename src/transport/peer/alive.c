@@ -103,8 +103,8 @@ static bool is_to_be_looked_at(const struct hdl_ep *ep)
 	return !ep->failed && ep->rank != hdl_job.rank && (ep->departed || !is_watched(ep));
 }
 
-/* Probes a peer whose process cannot be looked at, if the peer has sent nothing for HEDDLE_KEEPALIVE. Returns true if a probe was
- * sent. A connected lane is preferred: the peer's device answers there, also while the process computes for hours. */
+/* Probes a peer whose process cannot be checked from here, if the peer has sent nothing for HEDDLE_KEEPALIVE. Returns true if a
+ * probe was sent. A connected lane is preferred: the peer's device answers there, also while the process computes for hours. */
 static bool probe_peer(struct hdl_ep *ep, uint64_t now)
 {
 	uint64_t heard = ep->in_ring.msgs + ep->in_srq.msgs + ep->in_ud.msgs + ep->in_rndv.msgs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints of departed processes. A program that spawns jobs without end meets processes without end, so the endpoint of a
+ * Endpoints of departed processes. A program that spawns jobs without end makes endpoints without end, so the endpoint of a
  * process is freed when
  *     1. the endpoint has failed: its operations have ended, its queues are destroyed or used by other peers,
  *     2. the process is of another job with which this process has no communicator any more, and has ended, and

@@ -22,7 +22,7 @@ struct hdl_conn_queues {
 	uint64_t retry_ns;		/* when the message is sent again */
 	/* queues that break and are replaced */
 	bool replaced;			/* the lane is not used until HDL_CONN_UP: hdl_ep_replaced */
-	bool stopped;			/* nothing arrives or leaves by the queues until they are renewed */
+	bool stopped;			/* no message is sent or received by the queues until the queues are renewed */
 	uint32_t messages;		/* that came in pooled receives since the queues were made or renewed */
 	/* stopped: messages and lines that had come by the queues, as REQ and REP report it (struct hdl_conn_msg) */
 	uint32_t taken_messages, taken_ring;
@@ -30,7 +30,7 @@ struct hdl_conn_queues {
 	/* why they broke: a completion, an asynchronous event (enum ibv_event_type), or, if both are 0, the peer's proposal */
 	struct ibv_wc why;
 	int event;
-	uint64_t since_ns;		/* when they were stopped */
+	uint64_t since_ns;		/* time at which the queues were stopped */
 	struct hdl_conn_msg proposal;	/* has_proposal: the peer's proposal to replace them, which replace_queues answers */
 	bool has_proposal;
 };
@@ -99,7 +99,8 @@ struct hdl_ep {
 	bool failed;
 	union {
 		int fail_err;		/* failed: negative errno */
-		uint32_t ended_at;	/* not failed: 1 + tp->clock_turns when the process's end was first seen; 0: it was not */
+		uint32_t ended_at;	/* not failed: 1 + tp->clock_turns at the first detection of the process's end; 0: not
+					 * detected */
 	};
 	/* counters: messages and payload bytes, both ways */
 	struct hdl_count { uint64_t msgs, bytes; } out_ring, out_srq, out_ud, out_rndv, in_ring, in_srq, in_ud, in_rndv;
@@ -160,7 +161,7 @@ struct hdl_ep {
 	uint32_t eager_off_sent, eager_off_turn;	/* turn of the last HDL_CTL_HOLD sent to the peer; of the latest
 							 * received */
 	uint64_t polled_sent;		/* tx.sent when this process last polled in the middle of sends by the ring */
-	/* turn of the HDL_CTL_SLEEP that the peer was sent, and of the last one that it acknowledged: equal: in force; 0: none */
+	/* turn of the HDL_CTL_SLEEP sent to the peer, and of the last one that the peer acknowledged: equal: in force; 0: none */
 	uint32_t sleep_sent, sleep_acked;
 };
 
@@ -185,11 +186,11 @@ static inline bool hdl_ep_is_unused(const struct hdl_ep *ep)
 /* ---- ep.c ----- */
 /* Makes the endpoint of a process. NULL with errno, reported. */
 struct hdl_ep *hdl_ep_make(struct hdl_tp *tp, int proc);
-/* Returns how many processes may share a receiver's pool with this one, as both ends compute the number before they have
- * exchanged anything. */
+/* Returns the number of processes that may share a receiver's pool with this one, as both ends compute it before their first
+ * exchange. */
 uint32_t hdl_ep_others(const struct hdl_ep *ep);
-/* The endpoint of a message with HDL_TELLS, whose struct hdl_name is at `name` (any alignment). NULL: a process that is not
- * known here, or another life of a rank. Without HDL_TELLS: hdl_ep_by_id. */
+/* The endpoint of a message with HDL_TELLS, whose struct hdl_name is at `name` (any alignment). NULL: an unknown process, or
+ * another incarnation of a rank. Without HDL_TELLS: hdl_ep_by_id. */
 struct hdl_ep *hdl_ep_on_ctl(struct hdl_tp *tp, uint32_t src, const void *name);
 /* Writes the struct hdl_name that goes with a message if ep->src has HDL_TELLS. */
 void hdl_ep_name(const struct hdl_ep *ep, void *name);
@@ -223,7 +224,7 @@ bool hdl_ep_drain_ctl(struct hdl_ep *ep, bool ordered, int *events);
 void hdl_ep_drop_ctl(struct hdl_ep *ep);
 
 /* ---- send.c ----- */
-/* Sends a message of ep->pend. 1: done; 0: in flight; -EAGAIN: no room; other negative errno: it has failed. */
+/* Sends a message of ep->pend. Returns 1: done; 0: in flight; -EAGAIN: no room; other negative errno: the message has failed. */
 int hdl_ep_send_pending(struct hdl_ep *ep, struct hdl_send *send);
 
 /* ---- drain.c ----- */
@@ -237,7 +238,7 @@ void hdl_ep_end(struct hdl_ep *ep);
 void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in);
 
 /* ---- post.c ----- */
-/* The request whose completion tells the sender that the device has read a payload in place. */
+/* The request whose completion proves that the device has read a payload in place. */
 enum hdl_in_place {
 	HDL_IN_PLACE_NO,		/* none: the payload is copied */
 	HDL_IN_PLACE_DONE,		/* this one: send->done */

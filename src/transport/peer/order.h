@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Per-peer order: messages carry a sequence number and may arrive by several lanes; they are delivered once, in sequence. A
- * message that is early is parked (copied), one that is late is a duplicate.
+ * message ahead of its turn is parked (copied); a message behind its turn is a duplicate.
  *
  * Invariant: a sender is never more than HDL_ORDER_SPAN messages ahead of the receiver's `expected`. Otherwise a number of 16
  * bits is ambiguous:

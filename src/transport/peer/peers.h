@@ -16,7 +16,7 @@
 struct hdl_ep;
 
 struct hdl_peers {
-	struct hdl_ep **of;		/* by id; NULL: it was freed */
+	struct hdl_ep **of;		/* endpoints by id; NULL: freed */
 	uint32_t n, cap;
 	uint32_t met, live;		/* processes that ever had an endpoint; those that have one */
 	/* Hash table by rank, open addressing, at most half full: id + 1, or 0. */

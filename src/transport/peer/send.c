@@ -246,7 +246,7 @@ struct message {
 enum protocol {
 	PROTOCOL_EAGER,		/* header and payload */
 	PROTOCOL_EAGER_TIMED,	/* the same by the ring, and the copy is timed (HDL_TUNE_RING) */
-	PROTOCOL_PARTS,		/* eagerly in several packets; announced if they have no room */
+	PROTOCOL_PARTS,		/* eagerly in several packets; announced if there is no room for the packets */
 	PROTOCOL_ANNOUNCED,	/* RTS: rendezvous */
 };
 
@@ -338,8 +338,8 @@ int hdl_ep_send_pending(struct hdl_ep *ep, struct hdl_send *send)
 					       .len = send->len, .send = send });
 }
 
-/* Takes in messages that have arrived. A sender whose messages all leave at once never waits, and would not read HDL_CTL_HOLD
- * otherwise. */
+/* Takes in messages that have arrived. A sender whose messages are all sent at once never waits, and so would never handle
+ * HDL_CTL_HOLD. */
 static void poll_arrivals(struct hdl_ep *ep)
 {
 	ep->sends_unpolled = 0;

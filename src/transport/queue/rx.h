@@ -47,7 +47,7 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 /* Posts the pool's first receives, if that was not done, and enough for so many peers that begin to send. Must be called before
  * any of these can. Returns 0 or a negative errno. */
 int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers);
-/* Adds receives to the shared pools for a peer of another job. They began with enough for this job's peers. */
+/* Adds receives to the shared pools for a peer of another job: the initial pools are sized for this job's peers. */
 void hdl_rxpools_more(struct hdl_dev *dev);
 /*
  * Returns the share of a sender: how many receives of the pool its messages may take at a time from now on. *base: how many a

@@ -17,7 +17,7 @@ struct hdl_tp_kind;
 enum hdl_slot_type {
 	HDL_SLOT_NONE = 0,
 	HDL_SLOT_BUF,		/* struct hdl_txbuf: one reference less */
-	HDL_SLOT_SEND,		/* struct hdl_send whose buffer was read in place: done */
+	HDL_SLOT_SEND,		/* struct hdl_send, whose buffer the device reads in place: done */
 	HDL_SLOT_RNDV,		/* struct hdl_send: a chunk was written */
 	HDL_SLOT_READ,		/* number of a fetch: a chunk was read */
 	HDL_SLOT_RMA,		/* struct hdl_rma: a part was put or got, or an update made */
@@ -37,7 +37,7 @@ struct hdl_scq {
 	struct hdl_scq *next;
 	struct ibv_cq *cq;
 	uint32_t size, used;	/* entries; those that send queues have reserved */
-	uint32_t pending;	/* signaled requests whose completion has not come */
+	uint32_t pending;	/* signaled requests without a completion yet */
 };
 
 struct hdl_sq {
@@ -60,7 +60,7 @@ struct hdl_sq {
 	struct hdl_dev *dev;	/* NULL after hdl_sq_fini */
 	struct ibv_qp_ex *qpx;	/* DC */
 	struct mlx5dv_qp_ex *mqpx;
-	struct hdl_ep *ep;	/* the peer whose own queue this is; NULL: peers share it */
+	struct hdl_ep *ep;	/* the one peer of this queue; NULL: several peers share the queue */
 	struct hdl_mem head_mem;
 	uint64_t requests, bytes;	/* counters: posted */
 	uint64_t stalls;	/* counter: no room when wanted */
@@ -75,7 +75,7 @@ struct hdl_sq {
 	uint32_t replay_max;
 	/* BROKEN, SETTLED, STOPPING */
 	uint32_t replay_tail, replay_head;	/* requests that are to be posted again: [replay_tail, replay_head) */
-	uint32_t flushed;	/* of these, whose completion has come */
+	uint32_t flushed;	/* of these, requests whose completion was polled */
 	uint32_t resets;	/* breaks since a request was carried out, or refused by its peer; see HDL_SQ_RESETS_MAX */
 	uint32_t messages;	/* `renew`: requests that take a receive of the peer's, since the queue was renewed */
 	uint32_t replay_first;	/* `renew`: the request that the last hdl_replay_run posted first */
@@ -161,7 +161,7 @@ static inline char *hdl_sq_head(struct hdl_sq *sq)
 {
 	return sq->head_buf + (size_t)(sq->head & sq->mask) * HDL_HEAD_BUF;
 }
-/* Posts a zero-byte request whose completion says that all earlier requests are finished, unless such a completion is due or
+/* Posts a zero-byte request whose completion implies that all earlier requests are finished, unless such a completion is due or
  * nothing is in flight. */
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);
 /* As hdl_sq_flush, with any requests in flight: a queue whose peer is gone then ends in error. Without room nothing is posted:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Send queues that break: they are reset, halted and replayed, or stopped (states: sq_state.h). */
+/* Broken send queues: reset; halted and replayed; or stopped (states: sq_state.h). */
 #include <string.h>
 
 #include "transport/core/tp.h"
@@ -49,7 +49,7 @@ static int replay_request(struct hdl_sq *sq, uint32_t from)
 	int err = hdl_sq_post(sq, ep, &wr, slot.type, slot.ptr, a.flags & IBV_SEND_SIGNALED, 0);
 	if (!err && a.end)
 		hdl_replay_record_frame(sq, a.end);
-	/* the request has moved and must end once: hdl_put_plain leaves the slot's type as it is */
+	/* the request was copied to another slot and must end once: hdl_put_plain does not change the slot's type */
 	if (!err && is != was)
 		sq->slot[from & sq->mask].type = HDL_SLOT_NONE;
 	return err;

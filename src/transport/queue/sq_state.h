@@ -38,7 +38,7 @@ enum hdl_sq_event {
 	HDL_SQ_EVENTS
 };
 
-/* The state after an event. An event that has no arrow leaves the state as it is. */
+/* Returns the state after an event. An event without an arrow does not change the state. */
 static inline enum hdl_sq_state hdl_sq_next(enum hdl_sq_state state, enum hdl_sq_event event)
 {
 	/* ACTIVE is 0, so "no arrow" is the state + 1 */

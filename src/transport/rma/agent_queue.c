@@ -201,8 +201,8 @@ static bool agent_is_held(struct hdl_agent_queue *q)
 	return q->held;
 }
 
-/* Posts what waits, and takes completions. Returns the number of events. On a device that carries requests out while they are
- * posted, updates end here. */
+/* Posts the waiting updates, and polls completions. Returns the number of events. On a device that carries requests out while
+ * they are posted, updates end here. */
 static int agent_run(struct hdl_agent_queue *q)
 {
 	int n, all = 0;
@@ -305,7 +305,7 @@ static struct ibv_qp *agent_qp(const struct hdl_agent_queue *q, uint32_t depth)
 	return qp;
 }
 
-/* Returns the queue to a peer of this host, makes it if need be. NULL: it cannot be had. */
+/* Returns the queue to a peer of this host, created at the first call. NULL: no queue can be created. */
 static struct hdl_agent_queue *agent_make(struct hdl_ep *ep)
 {
 	struct hdl_tp *tp = ep->tp;

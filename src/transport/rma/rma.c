@@ -33,8 +33,8 @@
 enum { PUT, GET, UPDATE, FLUSH };
 static const char *const names[] = { "put", "get", "atomic operation", "flush" };
 
-#define INLINE_MAX 1024u		/* longer payloads are gathered from where they lie: a queue with a replay log would
-					 * copy them */
+#define INLINE_MAX 1024u		/* longer payloads are gathered from their place: a queue with a replay log would copy
+					 * them */
 
 /* ---- a peer's operations ------------------------------------------------------------------------------------------ */
 

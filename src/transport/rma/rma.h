@@ -36,7 +36,7 @@ struct hdl_agent_list {
 	struct hdl_rma *first, *last;	/* last: undefined without first */
 };
 
-/* What an agent queue calls of rma.c. */
+/* Functions of rma.c for agent queues. */
 struct hdl_agent_user {
 	/* Fills in the next request of an update. Returns 0, or -EAGAIN: no buffer. */
 	int (*fill)(struct hdl_rma *op, struct hdl_dev *dev, struct ibv_send_wr *wr, struct ibv_sge *sge);
@@ -105,7 +105,7 @@ void hdl_agent_on_ask(struct hdl_ep *ep, const struct hdl_agent_rec *m);
 void hdl_agent_on_answer(struct hdl_ep *ep, const struct hdl_agent_rec *m);
 /* The peer has failed: updates that wait are dropped, the requests in flight complete soon. */
 void hdl_agent_stop(struct hdl_ep *ep);
-/* Returns true if it is a queue pair of an agent queue. */
+/* Returns true if the queue pair is one of an agent queue. */
 bool hdl_agent_has(const struct hdl_tp *tp, const struct ibv_qp *qp);
 /* Arms the CQs of the device's agent queues that have requests in flight. 0 or an errno. */
 int hdl_agents_arm(struct hdl_dev *dev);
@@ -125,8 +125,8 @@ bool hdl_rma_push(struct hdl_ep *ep);
 /* A request of the operation (HDL_SLOT_RMA) has ended, with 0 or a negative errno. */
 void hdl_rma_part_done(struct hdl_rma *op, int err);
 /* Translates the status of a request of an operation. Returns the errno with which the operation alone fails: -EACCES (the key
- * is not valid), -EREMOTEIO (the peer's memory) or -EFAULT (local memory); 0: the queue or the peer is at fault.
- * IBV_WC_REM_INV_REQ_ERR is among the latter: XRC reports it of a peer whose SRQ was destroyed. */
+ * is not valid), -EREMOTEIO (the peer's memory) or -EFAULT (local memory); 0: the queue or the peer is at fault, also with
+ * IBV_WC_REM_INV_REQ_ERR, which XRC reports when the peer's SRQ was destroyed. */
 int hdl_rma_refusal(enum ibv_wc_status status);
 void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m);
 void hdl_rma_on_got(void *context, const struct hdl_am *am);

@@ -127,7 +127,7 @@ static void got_sent(struct hdl_send *s, int err)
 {
 	struct remote_op *h = container_of(container_of(s, struct hdl_am_send, send), struct remote_op, answer);
 
-	/* the origin has ended the operation already: it refused the announcement, or the rendezvous failed on both sides */
+	/* the origin has ended the operation already: the announcement was refused, or the rendezvous failed on both sides */
 	if (err && err != -ECANCELED && err != -EREMOTEIO && err != -EFAULT && err != -ENOBUFS)
 		target_answer(h->served.ep, h->op, err, 0);
 	remote_op_end(h);

@@ -14,8 +14,8 @@ static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const 
 			  written ? "read" : "written");
 }
 
-/* Decides whose buffer is at fault: this process's if the kernel says so; else as the status has it. The status may have the
- * other side's view where one process copies for both. */
+/* Determines whose buffer is at fault: this process's if the kernel reports that; otherwise by the status. The status may have
+ * the other side's view where one process copies for both. */
 static enum hdl_fault fault_judge(int err, const void *buf, uint64_t len, bool written)
 {
 	return hdl_fault_found(buf, len, written) ? HDL_FAULT_MINE : hdl_fault_of(err);

@@ -208,7 +208,7 @@ static int rndv_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap,
 	if (way == HDL_WAY_READ && !ep->dev->all)
 		op->region = hdl_region_get(ep->dev, buf, f->len, IBV_ACCESS_LOCAL_WRITE);
 	if (way == HDL_WAY_READ && !ep->dev->all && !op->region) {
-		/* The write way may fail for the same reason, which it reports. Reading was not measured: the trial does not
+		/* A write may fail for the same reason, and reports that. Reading was not measured: the trial does not
 		 * count. */
 		hdl_rndv_measured(f, -ENOMEM);
 		way = HDL_WAY_WRITE;

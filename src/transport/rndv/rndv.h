@@ -17,7 +17,7 @@ struct hdl_send_op {
 	uint16_t inflight;
 	uint8_t unread : 1;	/* staged: pieces were posted of which no completion has reported that the buffer was read */
 	uint8_t split : 1;	/* the receiver reads the front part */
-	uint8_t part_read : 1;	/* split: FIN has come. FIN may overtake CTS: they may go by two lanes */
+	uint8_t part_read : 1;	/* split: FIN has arrived. FIN may overtake CTS: the two may travel by different lanes */
 	uint8_t written_due : 1;	/* WRITTEN must be sent when the last chunk is known to have been written */
 	uint8_t fault : 2;	/* enum hdl_fault of the written part; the operation then stays on rdma_wait until none of its
 				 * chunks is in flight */

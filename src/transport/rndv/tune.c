@@ -62,7 +62,7 @@ const char *hdl_tune_class_text(int class, char text[static HDL_TUNE_CLASS_TEXT]
 	return text;
 }
 
-/* Makes the controller of a class; it begins with the findings of a neighbouring class. */
+/* Makes the controller of a class, initialized with the findings of a neighbouring class. */
 static struct hdl_autotune *tune_class_new(struct hdl_tune *t, uint32_t class)
 {
 	char text[HDL_TUNE_CLASS_TEXT];
