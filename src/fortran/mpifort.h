@@ -139,7 +139,7 @@ struct mpifort_buffer {
 };
 
 enum mpifort_mode {
-	MPIFORT_IN,		/* the call reads the buffer: it may get a copy */
+	MPIFORT_IN,		/* the call reads the buffer: a copy may be passed */
 	MPIFORT_OUT,		/* the call writes the buffer: the copy is written back when the operation completes */
 	MPIFORT_LAYOUT,		/* no copy: the completion is not seen here */
 	MPIFORT_IGNORED		/* not significant at this process */
@@ -211,7 +211,7 @@ static inline void mpifort_done(struct mpifort_buffer *b, int n)
 
 /*
  * Memory of a request that must stay until the operation completes: copies of buffers that are not contiguous, arrays of C
- * datatypes, and communicators whose integer is known when they are there. Wait, Test and Start look for it if there is any.
+ * datatypes, and communicators whose integer is known after completion. Wait, Test and Start look such memory up if there is any.
  */
 void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1,
 		      MPI_Comm *comm, MPI_Fint *to);

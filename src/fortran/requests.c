@@ -108,7 +108,7 @@ void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int
 	}
 	pthread_mutex_lock(&lock);
 	at = kept_find(request);
-	/* A request that C code completed, whose handle is used again */
+	/* A request that C code completed, with a handle that is in use again */
 	if (*at)
 		kept_free(take_out(at));
 	if (k)

@@ -84,8 +84,8 @@ void MPIFORT_NAME(test)(MPI_Fint *request, int *flag, MPI_Fint *status, MPI_Fint
 }
 MPIFORT_ALIAS(test, test_f08);
 
-/* Requests of an array call as C handles: `before` are those that went in. kept: what they have in the table, taken out; NULL:
- * the table was empty, or the call frees no request. Short arrays take no memory. */
+/* Requests of an array call as C handles: `before` are those that went in. kept: their entries, taken out of the table; NULL: the
+ * table was empty, or the call frees no request. Short arrays take no memory. */
 struct CALLS(array) {
 	MPI_Request *before, *now;
 	struct mpifort_kept **kept;
@@ -119,7 +119,8 @@ static int CALLS(array_take)(struct CALLS(array) *a, int count, const MPI_Fint *
 	return rc;
 }
 
-/* Request i of an array call: what `complete` says of persistent ones; others are complete when they are gone. */
+/* After an array call, for request i. complete: a persistent request has completed; any other request has if its handle was
+ * freed. */
 static void CALLS(array_after)(struct CALLS(array) *a, MPI_Fint *requests, int i, bool complete)
 {
 	struct mpifort_kept *kept = a->kept ? a->kept[i] : NULL;
@@ -597,7 +598,7 @@ MPIFORT_ALIAS(session_get_nth_pset, session_get_nth_pset_f08);
 
 /* ---- buffers ---------------------------------------------------------------------------------------------- */
 
-/* mpi_f08 returns the address; in mpi and mpif.h buffer_addr is a buffer like any other, which stays as it is. */
+/* mpi_f08 returns the address; in mpi and mpif.h buffer_addr is a buffer like any other, and is not changed. */
 static void *CALLS(detached)(void *buffer)
 {
 	return buffer == MPI_BUFFER_AUTOMATIC ? &mpifort_sentinels_.buffer_automatic : buffer;

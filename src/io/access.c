@@ -22,7 +22,8 @@
 /* Bytes of the file from one run to the next, on average, up to which one read of all costs less than a call for each run. */
 #define NEAR_LOCAL	((MPI_Count)3 << 10)
 #define NEAR_REMOTE	((MPI_Count)64 << 10)
-/* Bytes of the file in a batch: of a write, and at most of a read from a local file system, so that they stay in the cache. */
+/* Bytes of the file in a batch of a write, and most bytes in a batch of a read from a local file system: they stay in the
+ * cache. */
 #define BATCH_BYTES	((MPI_Count)1 << 20)
 #define SIEVE_LOCAL	((MPI_Count)256 << 10)
 

@@ -10,7 +10,8 @@
 /* Bytes of one system call. The kernel moves at most 2^31 - 4096. */
 #define CALL_BYTES	((size_t)1 << 30)
 
-/* RLIMIT_FSIZE (ulimit -f), where the kernel would send SIGXFSZ, whose default action ends the process. Any thread sets it. */
+/* RLIMIT_FSIZE (ulimit -f): above this offset the kernel would send SIGXFSZ, whose default action ends the process. Writer: any
+ * thread. */
 static MPI_Offset size_limit = INT64_MAX;
 
 void hdl_size_limit_read(void)

@@ -83,15 +83,15 @@ struct collective {
 	struct hdl_extent mine_extent, *extent;	/* this rank's; by rank */
 	/* two-phase */
 	struct hdl_domains domains;
-	MPI_Count round, answered;	/* answered, read: rounds whose data have gone */
+	MPI_Count round, answered;	/* answered, read: rounds whose data were sent */
 	struct turn turn[2];
 	int turns;			/* in use: 2 if a rank's windows are written or read in exchanges, else 1 */
 	struct lengths *out;		/* by rank */
 	struct hdl_vcoll_block *to, *from;	/* by rank */
 	struct buffers *buffers;
-	char *memory;			/* the data in memory are one run, which begins here; NULL: they are not */
+	char *memory;			/* start of the data in memory, if they are one run; else NULL */
 	struct hdl_window win;		/* aggregator; job_runs: an I/O thread has it */
-	MPI_Offset short_at;		/* read: position in the view's data where the file ended; INT64_MAX: it did not */
+	MPI_Offset short_at;		/* read: position in the view's data at the end of the file; INT64_MAX: not reached */
 	int32_t sum, total;		/* the error that all ranks return */
 	/* nonblocking */
 	void (*next)(struct collective *c);
@@ -180,7 +180,7 @@ static void clear_blocks(struct collective *c)
 
 /* ---- the plan ------------------------------------------------------------------------------------------------------------- */
 
-/* Returns where the data begin in memory, or NULL if they are not one run. */
+/* Returns the start of the data in memory, or NULL if they are not one run. */
 static char *one_run_of(const struct hdl_access *a)
 {
 	void *buf = a->args.buf;
@@ -334,7 +334,7 @@ static size_t strips_bytes(int64_t strips)
 	return strips > STRIPS_FIRST ? (size_t)strips * sizeof(struct hdl_strip) : 0;
 }
 
-/* Bytes of a message, a multiple of what its strips must be aligned to. */
+/* Bytes of a message, a multiple of the alignment of its strips. */
 static size_t message_bytes(const struct collective *c, int64_t strips, MPI_Count data)
 {
 	size_t n = strips_bytes(strips) + (c->a.args.write ? (size_t)data : 0);
@@ -342,7 +342,7 @@ static size_t message_bytes(const struct collective *c, int64_t strips, MPI_Coun
 	return (n + sizeof(int64_t) - 1) & ~(sizeof(int64_t) - 1);
 }
 
-/* Names the message of a portion: the data where they are, or strips and data packed at `room`. Returns the bytes of the room
+/* Sets the message of a portion: the data in place, or strips and data packed at `room`. Returns the bytes of the room
  * in use. */
 static size_t send_portion(struct collective *c, struct hdl_portion *p, int aggregator, char *room)
 {
@@ -481,8 +481,8 @@ static void step_run(struct collective *c)
 
 /* ---- the answers ------------------------------------------------------------------------------------------------------- */
 
-/* The turn whose window has been read, and whose data go. With two turns: of the round before the one whose window is under
- * way. */
+/* Returns the turn whose window has been read and whose data are sent next. With two turns: that of the round before the one
+ * whose window is being read. */
 static struct turn *answered_turn(struct collective *c)
 {
 	return turn_of(c, c->turns < 2 ? c->round - 1 : c->answered);

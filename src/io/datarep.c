@@ -94,7 +94,7 @@ static int items_of(const struct hdl_datarep *rep, struct hdl_type *t, MPI_Count
 
 /* ---- images ---------------------------------------------------------------------------------------------------------- */
 
-/* Types that have been visited, with their images: the types form a graph whose parts are shared. */
+/* Visited types with their images: the types form a graph with shared parts. */
 struct images {
 	const struct hdl_datarep *rep;
 	int n, room, rc;

@@ -211,8 +211,7 @@ static int lock_byte(const struct hdl_file *f, short type, off_t at, int how)
 	return err;
 }
 
-/* Has the client write no bytes but those that are written. Where there is no lock, each write is at the server when it
- * returns. */
+/* Makes the client write only the bytes of each write(2). Without a lock, each write is at the server when the call returns. */
 static int guard_pages(struct hdl_file *f)
 {
 	int flags = f->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR, fd;
@@ -248,8 +247,8 @@ static char *directory_of(const char *name)
 	return slash ? strndup(name, slash == name ? 1 : (size_t)(slash - name)) : strdup(".");
 }
 
-/* Opens a file that another process has created: a client of NFS may know for some time that there is none, unless it is to
- * create it. */
+/* Opens a file that another process has created: a client of NFS may cache the absence of the file for some time, unless the open
+ * creates the file. */
 static int open_created(const struct hdl_file *f, int flags)
 {
 	char *dir = directory_of(f->name);
@@ -293,7 +292,7 @@ static int create_for_all(struct hdl_file *f, int flags, mode_t perm, mode_t nee
 
 	if (fd < 0 && errno == EEXIST && !(flags & O_EXCL))
 		return open_again(f->name, flags, perm);
-	/* what is left of the mode by umask(2) */
+	/* mode after umask(2) */
 	if (fd >= 0 && !fstat(fd, &s))
 		f->mode = (int)(s.st_mode & 07777 & ~(needed & ~perm)) | MODE_SET;
 	return fd;

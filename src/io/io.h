@@ -82,7 +82,7 @@ struct hdl_view {
 
 /* Makes a view with one reference. Must: both types are committed, and hdl_view_check has accepted them; datarep is known. */
 int hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *filetype, const char *datarep, struct hdl_view **out);
-/* Returns how many bytes of the view's data so many bytes in memory are. Must: they are whole etypes. */
+/* Returns the bytes of the view's data for `bytes` bytes in memory. Must: whole etypes. */
 static inline MPI_Count hdl_view_bytes(const struct hdl_view *v, MPI_Count bytes)
 {
 	return likely(!v->rep) ? bytes : bytes / v->etype->size * v->esize;
@@ -182,7 +182,8 @@ struct hdl_file {
 	struct hdl_io_hints hints;
 	char *path;			/* absolute, for messages; `name` where the working directory has no path */
 	const char *name;		/* as the program passed it, without the prefix: the end of path or all of it */
-	pthread_mutex_t atomic_lock;	/* excludes this process's threads in atomic mode: they share the descriptor's locks */
+	pthread_mutex_t atomic_lock;	/* excludes this process's threads in atomic mode: all threads share the descriptor's
+					 * locks */
 	struct hdl_file *next, **link;	/* all open files */
 };
 
@@ -205,7 +206,7 @@ struct hdl_open_args {
 };
 /* Collective over comm, an intracommunicator. Also after an error of one process's arguments all processes return an error. */
 int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out);
-/* Collective. Waits for the accesses under way, and closes the descriptor, also where it returns an error. The object stays, so
+/* Collective. Waits for the accesses in progress, and closes the descriptor, also on an error. The object stays, so
  * that its error handler can have the handle. Must: hdl_file_free follows. */
 int hdl_file_close(struct hdl_file *f);
 void hdl_file_free(struct hdl_file *f);
@@ -263,7 +264,7 @@ struct hdl_access {
 	struct hdl_req *req;
 	struct hdl_io_job job;
 };
-/* Must be followed by hdl_access_end, also after an error class, whose reason that leaves set. */
+/* Must be followed by hdl_access_end, also after an error class, whose reason hdl_access_end keeps set. */
 int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_access_args *args);
 /* Moves the data, and sets the results. [any thread] */
 void hdl_access_run(struct hdl_access *a);

@@ -127,8 +127,8 @@ static int other_end(int fd, uid_t *uid)
 	return err ? ask_text(&what, uid) : 0;
 }
 
-/* For libpmix. For a refused connection the caller sees ECONNABORTED: aborted before it was accepted. Where the kernel
- * cannot be asked every connection is admitted: libpmix's own check of credentials must do. */
+/* For libpmix. For a refused connection the caller sees ECONNABORTED: aborted before it was accepted. Where the kernel does not
+ * name the peer's user, every connection is admitted: only libpmix's own check of credentials remains. */
 __attribute__((visibility("default"))) int accept(int fd, struct sockaddr *address, socklen_t *restrict length)
 {
 	int from = accept4(fd, address, length, SOCK_CLOEXEC), domain, err;

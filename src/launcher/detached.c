@@ -15,8 +15,7 @@ enum { LIMIT_MS = 2000 };	/* milliseconds for a process that got SIGKILL to be g
 
 /* setsid(1), or a shell with job control (set -m), puts a process where signals to its rank's group do not reach it.
  * When the parents of such a process have ended, heddlerun is its parent (PR_SET_CHILD_SUBREAPER). Calls fn for each
- * child; the kernel lists them by the thread that they have as parent. Without /proc there are none. Returns how many
- * there are. */
+ * child; the kernel lists them by the thread that they have as parent. Returns the number of children; without /proc: 0. */
 static int detached_each(const struct guard *guard, void (*fn)(pid_t pid, int sig), int sig)
 {
 	DIR *threads = opendir("/proc/self/task");

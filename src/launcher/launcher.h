@@ -123,7 +123,7 @@ struct nspace {
 	bool ending;		/* its ranks have got SIGTERM, and other namespaces go on */
 	uint64_t kill_at;	/* monotonic_ns() of SIGKILL then; 0: done */
 	double kill_after;	/* seconds that kill_at was set for */
-	uint64_t unjudged_ns;	/* since when judge_absent does not know whether a rank waits for all; 0: it knows */
+	uint64_t unjudged_ns;	/* time since when judge_absent cannot determine whether a rank waits for all; 0: it can */
 };
 
 struct job {
@@ -147,7 +147,7 @@ struct job {
 
 /* ---- namespaces and their ranks (nspace.c) ------------------------------------------------------------------------ */
 
-/* Makes a namespace of the ranks of `apps`, which it takes over, and appends it to the job's. */
+/* Makes a namespace of the ranks of `apps`, and appends the namespace to the job's. Takes over apps. */
 struct nspace *nspace_new(struct job *job, const char *name, struct app *apps, int napps);
 /* Removes a spawned namespace, and all that was made for it. Must: no rank runs. */
 void nspace_free(struct job *job, struct nspace *ns);
@@ -266,7 +266,7 @@ void server_spawn_failed(uint64_t id, const char *why);
 /* Sends the hang report's question to the ranks (runtime/ask.h); answers come as NOTE_ANSWER. now: HDL_ASK_NOW, for the
  * ranks that have not answered yet. */
 void server_ask(bool now);
-/* Sends HDL_RANK_ENDED to the remaining ranks: this rank's process has ended, and they go on. */
+/* Sends HDL_RANK_ENDED, which names this rank, to the remaining ranks, which go on. */
 void server_notify_end(const struct rank *rank);
 /* Returns true if the rank has published a value under the key. Before HDL_ADDRESS no rank reaches that rank; with HDL_WORLD the
  * rank is in the world model, with HDL_SESSION and without HDL_WORLD it has sessions only. */
@@ -334,7 +334,7 @@ void terminal_close(struct terminal *t);
 
 /* Reads --behind: the program is the only rank of the job's first namespace. false: the message was printed. */
 bool behind_take(struct job *job);
-/* Sends the program the environment by which it joins. Returns 0 or the exit code: the message was printed. */
+/* Sends the program the environment for joining the job. Returns 0 or the exit code: the message was printed. */
 int behind_answer(struct job *job);
 
 /* ---- output with a tag (output.c) ---------------------------------------------------------------------------------------- */

@@ -151,8 +151,8 @@ static int names_file(int dir)
 	return err;
 }
 
-/* Writes the lines of names from `first` on, `n` of them at most, to the file at an offset, where the file ends then. If that
- * fails the file has the length that it had. Must: there is a file. Returns 0 or a negative errno. */
+/* Writes the lines of names from `first` on, `n` of them at most, to the file at an offset, and sets the file's end behind the
+ * lines. After an error the file has its former length. Must: the file is open. Returns 0 or a negative errno. */
 static int names_write_at(off_t at, const struct name *first, int n)
 {
 	off_t before = lseek(own_fd, 0, SEEK_END), done = 0;
@@ -292,7 +292,7 @@ int names_publish(const char *nspace, int rank, const char *name, const char *va
 		if (!err) {
 			err = names_file(dir);
 			if (!err)
-				/* the lines of older names stay as they are */
+				/* the lines of older names are not changed */
 				err = names_write_at(lseek(own_fd, 0, SEEK_END), n, 1);
 			if (err)
 				names_remove_file(dir);

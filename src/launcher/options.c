@@ -613,8 +613,8 @@ static bool is_text(const struct app *app, const char *path)
 	return n >= 0 && !memchr(head, 0, (size_t)n) && !memchr(head, 0x7f, (size_t)n);
 }
 
-/* Looks for a program in directories with : between them. Returns true if it is there, with app->path set; *refused: errno of
- * one that cannot be executed. */
+/* Searches for a program in directories with : between them. Returns true if found, with app->path set; *refused: errno of a file
+ * that cannot be executed. */
 static bool search_dirs(struct app *app, const char *dirs, const char *name, int *refused)
 {
 	for (const char *dir = dirs; ; dir += strcspn(dir, ":") + 1) {

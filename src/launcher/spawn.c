@@ -22,7 +22,7 @@ struct start {
 	const char *path;
 	char **argv, **env, **shell_argv;	/* shell_argv: for a script without "#!", or NULL */
 	const char *wdir;
-	int in, out, err;			/* -1: as they are */
+	int in, out, err;			/* -1: unchanged */
 	int fabric, file;			/* descriptors to be inherited, or -1 */
 	const cpu_set_t *mask;			/* NULL: not bound */
 	size_t mask_size;

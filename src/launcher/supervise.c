@@ -342,9 +342,9 @@ static void await_end(pid_t pid, uint64_t until_ns)
 	close(end.fd);
 }
 
-/* The first failure seen need not be the cause: ranks end because another was killed, and both ends may be here, or the
- * other rank may still be ending. So before any other rank is blamed, ranks that a signal ended are looked for, and
- * judged first. They are reaped later. */
+/* The first failure seen need not be the cause: ranks end because another rank was killed, and both ends may be known, or the
+ * killed rank may still be ending. So ranks that a signal ended are searched first, and reported before any other rank. They are
+ * reaped later. */
 static void judge_killed(struct loop *l)
 {
 	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all ranks together: the event loop stands
@@ -446,7 +446,7 @@ static bool has_lingerers(const struct nspace *ns)
 	return some;
 }
 
-/* Forgets the spawned namespaces whose last rank has ended. */
+/* Frees the spawned namespaces whose last rank has ended. */
 static void drop_nspaces(struct loop *l)
 {
 	for (struct nspace *ns = l->job->nspaces->next, *next; ns; ns = next) {
@@ -510,7 +510,7 @@ static void take_connection(struct loop *l, struct rank *rank, const char *name,
 	other->met |= more;
 }
 
-/* A rank waits no longer for the ranks that it has spawned, which may be of a program that never calls MPI_Init. */
+/* A rank stops waiting for its spawned ranks, whose program may never call MPI_Init. */
 static void take_given_up(struct loop *l, const struct rank *rank, const char *id)
 {
 	uint64_t number = strtoull(id, NULL, 10);

@@ -84,7 +84,7 @@ static int attr_no_memory(const char *what)
 	return MPI_ERR_NO_MEM;
 }
 
-/* Returns the key if it exists and is of this kind; NULL with hdl_reason_set. */
+/* Returns the key if valid and of this kind; NULL with hdl_reason_set. */
 static struct keyval *kv_get(enum hdl_attr_kind kind, int key)
 {
 	struct keyval *kv = lookup(key);

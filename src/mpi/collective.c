@@ -173,8 +173,8 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	return coll_run(c, call, &args, form);
 }
 
-/* MPI_Allgather and MPI_Alltoall: sendcount elements for each peer, recvcount from each. With MPI_IN_PLACE the send arguments
- * are not significant; they are set to the receive arguments. */
+/* MPI_Allgather and MPI_Alltoall: sendcount elements for each peer, recvcount from each. With MPI_IN_PLACE the send arguments are
+ * not significant, and are set to the receive arguments. */
 static int coll_exchange(const char *call, enum hdl_coll coll, const void *sendbuf, MPI_Count sendcount,
 		    MPI_Datatype sendtype,
 		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form)

@@ -86,7 +86,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 }
 HDL_PROFILED(Comm_dup_with_info);
 
-/* Attributes are copied as they are at the call (section 7.4.2). */
+/* Attributes are copied at the call, not at completion (section 7.4.2). */
 static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
 {
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
@@ -339,7 +339,7 @@ static bool has_rank(const void *group, int rank)
 	return hdl_group_rank_of((struct hdl_group *)group, rank) != MPI_UNDEFINED;
 }
 
-/* In a job without MPI_COMM_WORLD ranks compare their settings when they meet. Returns an error class. */
+/* In a job without MPI_COMM_WORLD ranks compare their settings when a communicator is made. Returns an error class. */
 static int compare_ranks(struct hdl_group *g)
 {
 	if (!hdl_rt_compare(has_rank, g))

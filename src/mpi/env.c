@@ -104,7 +104,7 @@ double PMPI_Wtick(void)
 }
 HDL_PROFILED(Wtick);
 
-/* Peers of this host load and store the memory in place where it lies in a window. baseptr is the address of a pointer. */
+/* Peers of this host load and store the memory in place when it is part of a window. baseptr is the address of a pointer. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
 	HDL_LOCKED;

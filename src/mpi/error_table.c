@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 static struct user_error {
-	int class;			/* its own number if it is a class; 0: removed */
+	int class;			/* a class: its own number; 0: removed */
 	int codes;			/* of a class: codes that belong to it, without itself */
 	char *string;
 } *added;

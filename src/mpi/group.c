@@ -209,7 +209,7 @@ static int check_ranges(const struct selection *s, long long *total)
 		if (!stride)
 			return hdl_raise(NULL, MPI_ERR_ARG, s->call, "invalid ranges[%d] (%d, %d, 0): the stride is 0", i,
 					 first, last);
-		/* a range whose stride leads away from its end is empty */
+		/* a range is empty if its stride leads away from its end */
 		if (stride > 0 ? first > last : first < last)
 			return hdl_raise(NULL, MPI_ERR_ARG, s->call,
 					 "invalid ranges[%d] (%d, %d, %d): the stride leads away from "

@@ -249,8 +249,8 @@ struct hdl_form {
 	MPI_Request *request;
 };
 
-/* Must be called with the error code of a collective on c (or NULL) whose arguments are refused. If they are significant at
- * this rank only, the other ranks cannot know; with HEDDLE_CHECK they get a message. Returns the code. */
+/* Must be called with the error code of a collective on c (or NULL) whose arguments are refused. If the arguments are significant
+ * at this rank only, the other ranks cannot detect the error; with HEDDLE_CHECK they get a message. Returns the code. */
 cold int hdl_refused(struct hdl_comm *c, int rc);
 cold int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form);
 

@@ -99,7 +99,7 @@ always int unpack(const char *call, const void *inbuf, MPI_Count insize, MPI_Cou
 	return MPI_SUCCESS;
 }
 
-/* Both forms. A position is at most the size, so it fits the argument's type. */
+/* Both forms. A position is at most the size, and so fits the argument's type. */
 #define FORM(_c, Count)												\
 int PMPI_Pack##_c(const void *inbuf, Count incount, MPI_Datatype datatype, void *outbuf, Count outsize, Count *position,	\
 		  MPI_Comm comm)										\

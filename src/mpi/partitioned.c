@@ -91,7 +91,7 @@ static cold int part_twice(const char *call, struct hdl_comm *comm, int i)
 	return hdl_raise(comm, MPI_ERR_ARG, call, "partition %d is ready already since the request was started", i);
 }
 
-/* The operation of an active partitioned send; NULL: it is none. */
+/* Returns the operation of an active partitioned send; NULL: the request is no such send. */
 static struct hdl_part *part_of_send(MPI_Request request)
 {
 	struct hdl_req *req = hdl_req_get(request);

@@ -227,7 +227,7 @@ static cold int report_failures(const char *call, int of, const char *what, cons
 	return rc;
 }
 
-/* Completes all requests. They are all done, so no status gets MPI_ERR_PENDING. */
+/* Completes all requests. Must: all are done, so that no status gets MPI_ERR_PENDING. */
 static int finish_all(const char *call, int count, MPI_Request requests[], MPI_Status *statuses)
 {
 	struct failures f = { 0 };

@@ -50,7 +50,7 @@ unsigned hdl_tool_cvars(void)
 	return hdl_tool_count(cvar_name);
 }
 
-/* The first row whose text begins the name. */
+/* Returns the first row whose text is a prefix of the name. */
 enum hdl_tool_category hdl_tool_cvar_category(unsigned i)
 {
 	static const struct {
@@ -216,7 +216,8 @@ int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
 }
 HDL_PROFILED(T_cvar_read);
 
-/* Writes the value at buf to text, as the environment would have it. Returns false if it is none of the variable's type. */
+/* Writes the value at buf to text, in the form of an environment variable. Returns false if the value is not of the variable's
+ * type. */
 static bool cvar_text(const struct hdl_var *v, const void *buf, char text[CVAR_TEXT])
 {
 	switch (v->type) {

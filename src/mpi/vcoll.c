@@ -85,8 +85,8 @@ static inline const struct hdl_type *vcoll_type_of(MPI_Datatype handle)
 	return likely(t && hdl_type_is_committed(t)) ? t : NULL;
 }
 
-/* Fills in block i, of elements of t (vcoll_type_of the side's type, or in the w form of the block's). only: it is the side's one
- * block. */
+/* Fills in block i, of elements of t (vcoll_type_of the side's type, or in the w form of the block's). only: the side has no
+ * other block. */
 static inline __attribute__((always_inline)) int get_typed_block(struct hdl_comm *c, const char *call, const struct side *s,
 								 int i, bool only, const struct hdl_type *t,
 								 struct hdl_vcoll_block *p)
@@ -451,7 +451,7 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_vcoll *a, 
 	return vcoll_run(c, call, a, form);
 }
 
-/* On an intercommunicator the root contributes nothing, and it alone gets the result. */
+/* On an intercommunicator the root contributes nothing, and no other rank gets the result. */
 int hdl_vcoll_reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
 		      bool all, int root, MPI_Comm comm, const struct hdl_form *form)
 {

@@ -37,7 +37,7 @@
 
 /* ---- native ---------------------------------------------------------------------------------------------------------------- */
 
-#define AT_ONCE	64u			/* elements of a loop of compare-and-swap whose new values are computed together */
+#define AT_ONCE	64u			/* most elements of a compare-and-swap loop that compute their new values together */
 
 /*
  * Updates n elements. MPI_REPLACE without a result is a store: an update that returns nothing may be ordered before any other

@@ -38,8 +38,8 @@ struct hdl_rma_out {
 	int error;
 	bool fetch, has_compare;
 	struct result_in *results;	/* that wait for their data, or for an earlier one: in the order of the pieces */
-	char compare[32], small[32];	/* small: the origin's element of Fetch_and_op and Compare_and_swap, whose buffer is the
-					 * program's again when the call returns only if it is copied */
+	char compare[32], small[32];	/* small: the origin's element of Fetch_and_op and Compare_and_swap, copied here, since
+					 * the program may reuse its buffer when the call returns */
 };
 #define MAGIC_OUT 0x48524f55u
 

@@ -40,14 +40,14 @@
 #define WORD	8u			/* bytes of the device's atomic requests */
 #define AT_ONCE	64u			/* updates under way to one target */
 
-/* An accumulate whose elements the device updates. */
+/* An accumulate by the agent *device*. */
 struct call {
 	struct call *next;		/* free list */
 	struct hdl_target *t;
 	struct hdl_rma_group *g;
 	unsigned open;			/* updates under way, and 1 until all have begun */
 	int error;			/* class of the first update that failed */
-	char *packed;			/* old values for `out`; NULL: they go to their places at once */
+	char *packed;			/* old values for `out`; NULL: stored into the result buffer at once */
 	size_t bytes;			/* of packed */
 	struct hdl_stream *out;
 	struct hdl_type *type;		/* of out, with a reference */
@@ -62,7 +62,7 @@ struct update {
 	MPI_Op op;
 	uint64_t offset;		/* in the target's region */
 	uint64_t operand, compare;
-	uint64_t guess, old;		/* loops: the word as it is believed to be; the word before the request */
+	uint64_t guess, old;		/* loops of compare-and-swap: the expected word; the word before the request */
 	char *result;			/* where the old value goes; NULL: nowhere */
 	enum { ADDS, SWAPS_IF, LOOPS } how;
 };
@@ -110,7 +110,7 @@ static void update_ended(struct update *u, int err)
 	call_ended(c, err ? hdl_rma_class(err) : MPI_SUCCESS);
 }
 
-/* Returns the new value of a word whose value is `old`. */
+/* Returns the new value of a word with the value `old`. */
 static uint64_t updated(const struct update *u, uint64_t old)
 {
 	if (u->op == MPI_REPLACE)

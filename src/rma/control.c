@@ -70,8 +70,8 @@ int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync 
 }
 
 /*
- * Whether a message is the unlock of a window that is gone. HDL_SYNC_UNLOCK has no answer, so
- * MPI_Win_free may end before it comes:
+ * Returns true if a message is the unlock of a window that was freed. HDL_SYNC_UNLOCK has no answer, so MPI_Win_free may end
+ * before the message arrives:
  *     1. Rank 0 unlocks rank 3: HDL_SYNC_UNLOCK waits behind other messages for room. MPI_Win_free: the
  *        barrier ends by way of rank 1
  *     2. Rank 3 frees the window, and makes a new one, whose struct hdl_win has the same address
@@ -85,7 +85,7 @@ static bool is_late_unlock(const struct sync_head *h)
 }
 
 /*
- * Answers the request for a lock of a window that is gone. MPI_Win_free waits for all members, unless one has failed:
+ * Answers the request for a lock of a window that was freed. MPI_Win_free waits for all members, unless one has failed:
  *
  *     1. Rank 2 fails. Rank 0 calls MPI_Win_free, whose barrier ends with MPI_ERR_PROC_ABORTED
  *     2. Rank 1 locks rank 0, and would wait for ever: the owner lives, and no longer knows the window

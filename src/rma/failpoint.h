@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Named points at which tests end a process. They cost nothing but in programs that are built with HDL_RMA_FAILPOINTS. */
+/* Named points at which tests end a process. Only programs that are built with HDL_RMA_FAILPOINTS have code for them. */
 #ifndef HDL_RMA_FAILPOINT_H
 #define HDL_RMA_FAILPOINT_H
 

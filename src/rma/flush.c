@@ -11,8 +11,8 @@ int hdl_rma_flush(struct hdl_win *w, struct hdl_target *t)
 {
 	int rc;
 
-	/* Pairs with the fence of a process that writes what this one reads next: stores of puts are visible to all before any
-	 * later load of this process. */
+	/* Pairs with the fence of a process that stores a value which this process loads next: stores of puts are visible to all
+	 * processes before any later load of this process. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (t->pending)
 		hdl_wait_until(nothing_pending, t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashed locks of a window's member: they make accumulates atomic that no instruction of the CPU does. A lock word is 0, or
+ * Hashed locks of a window's member, for accumulates that no atomic instruction of the CPU can carry out. A lock word is 0, or
  * names its holder: rank in the window + 1, with HDL_HASHED_AWAITED if some process sleeps until the release. Pure functions on
  * words; acc.c waits.
  *

@@ -4,7 +4,7 @@
  *
  * Mapped windows: the lock word in the owner's state block (lock.h); the owner takes no part. A process draws a ticket, spins for
  * a short while, and then waits as for a message: turns of progress, yields, sleep. A holder that releases while tickets wait
- * sends a wake-up to the members that have said that they sleep.
+ * sends HDL_AM_WAKE to the waiting members whose `asleep` is not 0.
  *
  *     waiter                                  holder
  *     asleep++ (full fence)                   word = released (full fence)
@@ -13,13 +13,13 @@
  *
  * One of the two sees the store of the other.
  *
- * Death. A member says in `holds` that it wants the lock before it draws a ticket, and that it has none when it has released. So
- * only the `holds` of a member keeps a ticket from being admitted:
+ * Death. A member sets `holds` to HDL_WANTS before it draws a ticket, and clears `holds` after the release. So only a member with
+ * `holds` set keeps a ticket from being admitted:
  *
  *     1. A holds the lock and is killed: its `holds` stays
- *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended,
- *        and marks the word broken
- *     3. B and all that wait give up with MPI_ERR_PROC_ABORTED, which names A, and clear their `holds`
+ *     2. B, which waits, checks the processes of all members whose `holds` is set, detects that A has ended, and marks the word
+ *        broken
+ *     3. B and all other waiting members give up with MPI_ERR_PROC_ABORTED, which names A, and clear their `holds`
  *     4. The next process that wants the lock waits until the `holds` of all living members are clear, and replaces the word by
  *        a free one of the next generation; the `holds` of dead members name the earlier one
  *     5. A process that has not seen the break finds another generation than its own (target->lock_state): it gets
@@ -130,7 +130,7 @@ static int lock_broken(struct hdl_win *w, struct hdl_target *t, uint32_t by)
 	return MPI_ERR_PROC_ABORTED;
 }
 
-/* Wakes members that wait for this lock and sleep. all: those that wait until it is mended, too, whose `holds` is clear. */
+/* Wakes members that wait for this lock and sleep. all: also members that wait for the mend, whose `holds` is clear. */
 static void wake_waiters(struct hdl_win *w, struct hdl_target *t, bool all)
 {
 	for (int r = 0; r < w->size; r++) {
@@ -145,7 +145,7 @@ static void wake_waiters(struct hdl_win *w, struct hdl_target *t, bool all)
 	}
 }
 
-/* The ticket is admitted: admits the next one, whose process may sleep. */
+/* The ticket is admitted: admits the next ticket, whose process may sleep. */
 static void enter_shared(struct hdl_win *w, struct hdl_target *t)
 {
 	uint64_t word = __atomic_load_n(&t->state->lock, __ATOMIC_RELAXED), after;
@@ -193,7 +193,7 @@ static void lock_mend(struct hdl_win *w, struct hdl_target *t)
 	}
 }
 
-/* The word's state is not that of this process: mends the lock if it is broken, and reports the break, once. Returns
+/* The word's state is not that of this process: mends a broken lock, and reports the break, once. Returns
  * MPI_SUCCESS: the break was reported before. */
 static int lock_changed(struct hdl_win *w, struct hdl_target *t)
 {

@@ -66,7 +66,7 @@ struct hdl_lock_owner {
 /* Registers the handlers of WAKE and SYNC, and the table that serves HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED and HDL_SYNC_UNLOCK.
  * Returns 0 or a negative errno. */
 int hdl_control_init(const struct hdl_lock_owner *locks);
-/* Wakes the member if it sleeps in a wait. Must follow the store for which it waits, and a full fence. */
+/* Wakes the member if the member sleeps in a wait. Must follow the store for which the member waits, and a full fence. */
 void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t);
 /* Wakes all other members that sleep in a wait. Must: as hdl_rma_wake; the members map each other's state blocks. */
 void hdl_rma_wake_all(struct hdl_win *w);

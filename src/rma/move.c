@@ -19,7 +19,7 @@ struct part {
 	struct hdl_target *t;
 	struct hdl_rma_group *g;
 	struct part *next;
-	int *now;			/* move_now: set to 1, or a negative errno; NULL: the part is freed when it ends */
+	int *now;			/* move_now: set to 1, or a negative errno; NULL: the part is freed at its end */
 };
 
 static struct part *free_parts;

@@ -3,7 +3,7 @@
  * Whose progress the operations on a window need, and whether the device carries accumulates out: pure functions over the
  * findings that the members exchange at creation.
  *
- * The owner of memory must make progress while it computes, so it has a helper thread, where
+ * The owner of memory must make progress while its program computes, and so has a helper thread, where
  *     - the window is not mapped: locks, accumulates and synchronization are messages
  *     - some member does not map the owner's memory and does not reach it by the device either: put, get, and the moves under a
  *       hashed lock are messages
@@ -19,8 +19,8 @@
 
 #include <stdbool.h>
 
-/* Ranks of a window whose queues are connected at creation: in a larger one each rank would make more connections than its
- * operations may ever use. */
+/* Most ranks of a window whose queues are connected at creation: in a larger window each rank would make more connections than
+ * its operations may ever use. */
 #define HDL_CONNECT_MOST 64
 
 /* Ways to memory that a member has found, exchanged as a byte. BY_MESSAGES: operations of this member on some other member's

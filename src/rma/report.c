@@ -20,7 +20,7 @@ static bool device_updates(const struct hdl_win *w)
 #define DEVICE_TEXT	"device for aligned elements of 8 bytes (mpi_accumulate_granularity: atomic requests; the target takes " \
 			"no part), "
 
-/* Why the window's accumulates have the agent that they have. */
+/* Returns the reason for the choice of the window's agent. */
 static const char *agent_text(const struct hdl_win *w)
 {
 	if (device_updates(w))

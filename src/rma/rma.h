@@ -103,8 +103,8 @@ struct hdl_target {
 	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
 	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
-	int refused;			/* 1 + rank of the member whose death is the reason why it has not;
-					 * HDL_REFUSED_GONE; 0 */
+	int refused;			/* why the lock was not granted: 1 + rank of the member that has died; HDL_REFUSED_GONE;
+					 * 0: granted, or no answer yet */
 	struct hdl_target *lock_next;	/* owner: members whose lock request waits, in their order */
 	bool lock_exclusive, lock_waits;
 	unsigned lock_breaks;		/* owner: breaks of the lock that were reported to the member */
@@ -138,8 +138,8 @@ struct hdl_win {
 	void *memory;			/* allocated here, or NULL */
 	bool memory_shared;		/* by hdl_tp_share, else by hdl_tp_alloc */
 	bool state_shared;
-	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are
-					 * offsets in it. NULL: the places are in the fabric */
+	char *segment;			/* segment of a shared window whose members share no fabric, mapped here; the records'
+					 * places are offsets in the segment. NULL: the places are in the fabric */
 	size_t segment_bytes;
 	struct hdl_mr *mr;
 	struct hdl_group *start, *post;	/* of the open epochs, with a reference; NULL: none is open, or a thread ends it */
@@ -151,7 +151,7 @@ struct hdl_win {
 	struct hdl_target *lock_first, *lock_last;	/* requests that wait */
 	int lock_shared;		/* holders */
 	int lock_exclusive;		/* 1 + the holder's rank; 0: none */
-	unsigned lock_breaks;		/* members that have died while they held the lock or waited for it */
+	unsigned lock_breaks;		/* members that have died as holders of the lock or with a ticket */
 	unsigned hints;
 	long long granularity;		/* mpi_accumulate_granularity in bytes, on which all members agree; 0: none */
 	MPI_Errhandler errhandler;

@@ -123,8 +123,8 @@ struct group_wait {
 	bool completed;
 };
 
-/* Returns the first rank of the group whose counter is not there yet: those whose processes have failed last. -1: none is
- * missing. *failed: the result's process has failed. */
+/* Returns the first rank of the group that has not reached the counter yet, failed processes last. -1: all have. *failed: the
+ * result's process has failed. */
 static int group_missing(const struct group_wait *q, bool *failed)
 {
 	int dead = -1;

@@ -26,7 +26,7 @@ int hdl_win_barrier(struct hdl_win *w);
  * runtime/threads.h is in use, and a call that began without the lock goes on without it. So an attribute
  * callback of MPI_Comm_dup that makes a window must not start the thread (hdl_win_help in mpi/win.h). */
 void hdl_rma_helper_begin(void);
-/* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
+/* Must follow hdl_rma_helper_begin once. Opens the lock during the wait for the thread. */
 void hdl_rma_helper_end(void);
 
 /* ---- report.c -------------------------------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "rma/lock.h"
 #include "rma/rma.h"
 
-/* What a member says of a lock in `holds` (lock.h). */
+/* State of a member towards a lock, in `holds` (lock.h). */
 enum hdl_wants { HDL_WANTS_NONE, HDL_WANTS, HDL_HAS_SHARED, HDL_HAS_EXCLUSIVE };
 
 /*
@@ -21,7 +21,8 @@ struct hdl_win_state {
 	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and
 					 * no other memory */
 	uint32_t asleep;		/* waits of the owner for which a writer must send a wake-up (hdl_rma_wake); owner */
-	uint32_t broken;		/* 1 + rank of the member whose death has broken `lock` last; 0: none has. Any member */
+	uint32_t broken;		/* 1 + rank of the member whose death has broken `lock` last; 0: never broken. Writer: any
+					 * member */
 	_Alignas(64) uint64_t lock;	/* lock.h; any member */
 	/* regions of a dynamic window (regions.c); owner */
 	_Alignas(64) uint64_t version;	/* odd while the owner changes the next three */
@@ -88,7 +89,7 @@ bool hdl_win_has_ended(const struct hdl_win *w, int rank);
 bool hdl_target_settle(struct hdl_win *w, struct hdl_target *t);
 /* Returns the state block of a member as mapped here; NULL: this process cannot reach it. */
 struct hdl_win_state *hdl_win_state_of(const struct hdl_win *w, int rank);
-/* Returns the memory of a member as mapped here; NULL: it is not. */
+/* Returns the address here of a member's memory; NULL: not mapped. */
 char *hdl_win_memory_of(const struct hdl_win *w, int rank);
 
 /* ---- regions.c ------------------------------------------------------------------------------------------------------- */
@@ -102,7 +103,7 @@ bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
  * former one. */
 int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
 		    uint64_t *offset);
-/* The same in the copy as it is: under a hashed lock. Must: hdl_region_find was called for the operation. */
+/* The same in the present copy of the regions: under a hashed lock. Must: hdl_region_find was called for the operation. */
 int hdl_region_in_copy(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
 		       uint64_t *offset);
 

@@ -301,8 +301,9 @@ static bool is_moved(const struct hdl_win *w, int rank)
 }
 
 /* Connects the queues to members whose memory the device moves or updates, agent queues included, while all members make
- * progress: the first operation could else wait for a target that computes. Returns whether operations on such memory are, or
- * begin with, messages; updates without an agent queue do not count: members on several hosts have helper threads in any case. */
+ * progress: otherwise the first operation could wait for a target that computes. Returns whether operations on such memory are,
+ * or begin with, messages; updates without an agent queue do not count: members on several hosts have helper threads in any
+ * case. */
 static bool connect_members(struct hdl_win *w)
 {
 	bool messages = false, connects = hdl_win_connects(w->size);
@@ -325,7 +326,7 @@ static bool connect_members(struct hdl_win *w)
 	return messages;
 }
 
-/* Exchanges what each member has found (reach.h). *all: what all have found; *any: what some member has. */
+/* Exchanges the members' findings (reach.h). *all: findings of all members; *any: findings of some member. */
 static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 {
 	uint8_t *has = calloc((size_t)w->size, 1);

@@ -22,12 +22,12 @@
 /* The key of a rank that has joined by MPI_Session_init, and waits for no other rank unless HDL_WORLD (runtime.h) comes, too. */
 #define HDL_SESSION "hdl.session"
 
-/* Job control of a rank to heddlerun, a string: the namespace with whose ranks this rank has its first communicator, or has
- * freed the last. */
+/* Job control of a rank to heddlerun, a string: a namespace; this rank has made its first communicator with ranks of that
+ * namespace, or has freed the last one. */
 #define HDL_CONNECTED "hdl.connected"
 #define HDL_DISCONNECTED "hdl.disconnected"
 
-/* The same, a number in decimal: that of the spawn (HDL_SPAWN_ID) for whose ranks the caller waits no longer. */
+/* Job control, a number in decimal: the spawn (HDL_SPAWN_ID) for whose ranks the caller has stopped waiting. */
 #define HDL_SPAWN_GIVEN_UP "hdl.given_up"
 
 /* Directives of PMIx_Spawn: the caller's number of the spawn (PMIX_UINT64), and of a program the keys soft and path of MPI's

@@ -46,7 +46,7 @@ struct hdl_autotune {
 	uint32_t stated;		/* ns per unit of candidate 1; 0: paired */
 	uint64_t ns;			/* mean per unit; stated: of candidate 0; paired: of the choice; 0: unknown */
 	uint64_t trial;			/* paired: ns per unit of a trial that waits for the segment behind it; 0: none */
-	uint64_t again_ns;		/* when a trial is due, for rows whose trials go by time */
+	uint64_t again_ns;		/* time at which a trial is due, for rows with trials by time */
 	struct hdl_autotune_of {
 		uint32_t ratio;		/* paired: cost relative to the choice, in 1/1024; 0: not tried */
 		uint32_t since, every;	/* uses (paired: segments) of the choice: since the last trial; until the next */
@@ -65,7 +65,7 @@ void hdl_autotune_free(struct hdl_autotune *t);
 struct hdl_autotune *hdl_autotune_of(uint32_t id);
 
 /* ---- stated ----- */
-/* Returns the candidate to take now. 0: the use must be timed. now: monotonic_ns(), for rows whose trials go by time; else 0. */
+/* Returns the candidate for this use. 0: the use must be timed. now: monotonic_ns() for rows with trials by time; else 0. */
 unsigned hdl_autotune_next(struct hdl_autotune *t, uint64_t now);
 /* A use of candidate 0 took `ns`, for `bytes` bytes; the unit is the KiB. Fewer than HDL_TUNE_LEAST do not count. */
 void hdl_autotune_copied(struct hdl_autotune *t, size_t bytes, uint64_t ns);

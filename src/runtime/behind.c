@@ -113,7 +113,8 @@ static int behind_read(char *set, size_t size)
 	return 0;
 }
 
-/* Joins heddlerun's job, whose variables are not left in the environment: programs that this one starts are not of the job. */
+/* Joins heddlerun's job. The job's variables are not kept in the environment: programs that this program starts are not part of
+ * the job. */
 static int behind_join(char *why, size_t size)
 {
 	char set[4096];

@@ -93,9 +93,8 @@ static bool told_of_program(int appnum, const char *key, int *out)
 }
 
 /*
- * Returns the number of ranks of this rank's program. The server's number is taken where it is plausible: some servers
- * give the size of the last program for all of several programs, or for the first. Then the program of each rank is
- * read.
+ * Returns the number of ranks of this rank's program. Uses the server's number if plausible: some servers give the size of the
+ * last program for all of several programs, or for the first. Otherwise reads the program of each rank.
  */
 static int count_program(void)
 {

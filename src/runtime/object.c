@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An object while it is free. */
+/* Layout of a free object. */
 struct hdl_vacant {
 	struct hdl_object obj;		/* without magic */
 	struct hdl_vacant *next;

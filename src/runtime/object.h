@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects behind handles, in slabs that tell a valid handle from any other address.
+ * Objects behind handles, in slabs by which a valid handle is distinguished from any other address.
  *
  * Objects of a kind lie in slabs, each twice as large as the one before, that stay as long as handles of the kind may be used.
- * So any address that a program hands in is known to be an object of the pool before it is read, and a freed object is
- * still there, without magic. Freed objects are used again in the order in which they became free: a stale handle names
- * no new object for as long as can be. (Requests are the exception: the object freed last is in the cache, and is used
- * next.)
+ * So each address that a program passes is checked to be an object of the pool before the first read, and a freed object stays
+ * mapped, without magic. Freed objects are used again in the order in which they became free: a stale handle names no new object
+ * for as long as can be. (Requests are the exception: the object freed last is in the cache, and is used next.)
  *
  * The magic word is valid while the program has a handle; references keep the object beyond that.
  */

@@ -61,9 +61,8 @@ static inline bool hdl_is_local(int rank)
 	return false;
 }
 
-/* The number of the host that a rank of this job is on, as the launcher counts hosts. No other process is asked: the
- * server sent the number at start. Returns -ENODATA if it did not; or -ENOMEM. Must be called by one thread at a
- * time. */
+/* Returns the number of a rank's host, as the launcher counts hosts, without a message: the server sent the number at start.
+ * Returns -ENODATA if the server did not; or -ENOMEM. Must be called by one thread at a time. */
 int hdl_rt_node(int rank);
 
 /* hdl_job.app_size, at any time: before hdl_rt_init from the environment. Below 1: not known. */
@@ -88,8 +87,8 @@ _Noreturn void hdl_rt_abort(int code, const char *text);
 /* The names of the process sets that the PMIx server has given this process; *names and each of them is malloc'd. Returns how
  * many; most servers give none. */
 int hdl_rt_psets(char ***names);
-/* The ranks of such a set, ascending; malloc'd. Asks the server. Returns how many; -ENOENT: the server knows no such set, or
- * it has processes of other jobs; -ENOMEM. */
+/* Gets the ranks of such a set from the server, ascending; malloc'd. Returns the number of ranks; -ENOENT: the server has no such
+ * set, or the set has processes of other jobs; -ENOMEM. */
 int hdl_rt_pset_members(const char *name, int **ranks);
 
 /* Opens the host file: a file or a directory that the ranks of the job on this host share with no other process. The
@@ -162,7 +161,7 @@ void hdl_rt_spawn_event(uint64_t id, bool failed, const char *text);
 /* For a process that was started without a launcher, and needs one: starts heddlerun behind itself, and joins it as the only rank
  * of its job. Returns 0, also if there is a launcher; a negative errno with the reason in `why`. */
 int hdl_rt_attach(char *why, size_t size);
-/* Lets go of that heddlerun, which ends when the ranks that it has started have. For job.c. */
+/* Disconnects from that heddlerun, which ends after the ranks that it has started. For job.c. */
 void hdl_rt_detach(void);
 
 /* ---- published names (publish.c) ----------------------------------------------------------------------------------- */
@@ -333,11 +332,11 @@ void hdl_ledger_heap_since(const char *what, size_t before);
 #define HDL_LEDGER_TABLES "fabric: tables of all processes"
 void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t bytes);
 /* Prints and clears the ledger. Must: called before the fence of MPI_Finalize, behind which ranks unmap the fabric, by
- * which pages that they share would count more here. Waits for no other rank: a peer may need this rank's progress to
+ * which pages that they share would count more here. Must not wait for another rank: a peer may need this rank's progress to
  * reach its MPI_Finalize. */
 void hdl_ledger_print(FILE *out);
 
-/* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends the rank. For hdl_rt_init. */
+/* With HEDDLE_BACKTRACE: the handler of a fatal signal prints a backtrace before the signal ends the rank. For hdl_rt_init. */
 void hdl_backtrace_init(void);
 
 #endif

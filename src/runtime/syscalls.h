@@ -21,14 +21,14 @@ struct hdl_syscall {
 	int fd;				/* -1: `path` names the file */
 	int64_t offset, bytes;		/* of the range of the file; bytes 0: of no range */
 	short lock;			/* F_RDLCK, F_WRLCK: waits for a lock of the range; else -1 */
-	uint64_t since;			/* monotonic_ns() when it began; 0: the other members are not complete */
+	uint64_t since;			/* monotonic_ns() at the begin of the call; 0: the other members are not complete */
 	char path[HDL_SYSCALL_PATH];
 };
 
 /* Records a call that begins; `turn` and `since` of *what are ignored. path: the name of the file if what->fd is -1, else NULL.
  * Returns the record, or NULL: the table is full. Any thread may call. */
 struct hdl_syscall *hdl_syscall_begin(const struct hdl_syscall *what, const char *path);
-/* The call has returned. Leaves errno as it is. s: may be NULL. */
+/* The call has returned. Does not change errno. s: may be NULL. */
 static inline void hdl_syscall_end(struct hdl_syscall *s)
 {
 	if (!s)

@@ -161,7 +161,8 @@ static bool among(const char *word, size_t len, const char *choices, char sep)
 	return false;
 }
 
-/* A STRING whose unit reads a|b|c takes one of these; a LIST whose unit reads a,b,c takes some of these. */
+/* Checks a STRING with the unit a|b|c, whose value must be one of these, or a LIST with the unit a,b,c, whose values must be some
+ * of these. */
 static bool parse_string(const struct row *row, const char *text)
 {
 	return !strchr(row->unit, '|') || among(text, strlen(text), row->unit, '|');

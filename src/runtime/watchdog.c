@@ -81,7 +81,7 @@ void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
 void hdl_watch_pause(void)
 {
 	pthread_mutex_lock(&dog.lock);
-	dog.watching = false;	/* the thread sees the flag when it wakes */
+	dog.watching = false;	/* the thread reads the flag when woken */
 	pthread_mutex_unlock(&dog.lock);
 }
 

@@ -108,7 +108,7 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 	struct shca_proc_slot *p = &m->procs[owner];
 	uint64_t before = atomic_load(&qp->due);
 
-	/* A sooner timer will do: the queue stalls again and sets the next. A timer whose time is past does not count: the
+	/* A sooner timer suffices: the queue stalls again and sets the next timer. A timer whose time is past does not count: the
 	 * thread that set it may have died before the bit was set. */
 	if (before && before <= due && before > monotonic_ns())
 		return;

@@ -124,7 +124,8 @@ int shca_steal(struct shca_thread *thr, shca_off qp);
 /* Lock qp against executors, for a modify or destroy (waits for the running one). */
 void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp);
 void shca_qp_unlock(struct shca_thread *thr, struct shca_qp *qp);
-/* Takes the lock of a dead executor, whose lock word was `seen`. Returns false if another thread has taken the lock since. */
+/* Takes the lock of a dead executor. seen: the lock word with that executor. Returns false if another thread has taken the lock
+ * since. */
 bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t seen);
 /* Fails the request at head with this status, and the queue. Must: the caller holds the lock. */
 void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status);

@@ -230,7 +230,7 @@ static inline __attribute__((always_inline)) int take_receive(struct shca_thread
 	return shca_rq_take(thr, r->rq, qp->qpn, qp);
 }
 
-/* Returns whether the responder has failed since it was found; releases the receive then. The flusher may have taken receives
+/* Returns true if the responder has failed since the look-up, and then releases the receive. The flusher may have taken receives
  * older than this one, and the message was for one of those. Must: called behind the take, which has read the flusher's takes,
  * and these are behind the store that closed the gate. */
 static inline __attribute__((always_inline)) bool passed_over(struct shca_thread *thr, struct shca_qp *qp,
@@ -303,7 +303,7 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 	/* the data is there, and the receive may lie in the key that has ended */
 	const bool copied = inv && step == SHCA_STEP_INV;
 	if (unlikely(step == SHCA_STEP_RCQE)) {
-		/* the owner may have the receive again: it must not be touched */
+		/* the owner may have posted the receive again: this thread must not access the receive */
 		status = qp->step_status;
 	} else if (!copied && unlikely((w->bad && !receives_by_keys(thr, r, w)) || !shca_rwqe_sound(w, r->rq->stride) ||
 				       !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {

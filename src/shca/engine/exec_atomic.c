@@ -74,7 +74,7 @@ static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, c
 	return 0;
 }
 
-/* Returns whether this is a raw request for a masked atomic whose result a ConnectX returns in network order: any size but 8
+/* Returns true for a raw request for a masked atomic whose result a ConnectX returns in network order: any size but 8
  * bytes. */
 static bool is_connectx_reply(const struct shca_req *req, uint32_t size)
 {

@@ -195,7 +195,7 @@ static bool member_known(const struct shca_thread *thr, uint32_t n, uint32_t qpn
 	return false;
 }
 
-/* The flows of a process that is dying take nothing: its frames go where they go when the reaper has emptied the list. */
+/* Flows of a dying process match no frame: the frame is delivered as it will be after the reaper has emptied the list. */
 static bool has_flows(struct shca_thread *thr, uint32_t proc)
 {
 	if (likely(!__atomic_load_n(&thr->m->procs[proc].flow_list, __ATOMIC_ACQUIRE)))

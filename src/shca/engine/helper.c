@@ -88,13 +88,13 @@ static bool helper_look_at(struct shca_helper *h, struct shca_thread *thr, uint3
 	bool live = (state & 255) == SHCA_PROC_LIVE, reaping = (state & 255) == SHCA_PROC_REAPING;
 	bool dying = live && (shca_proc_dying(m, slot) || (thorough && !atomic_load(&p->life)));
 	bool dead = dying && !shca_proc_alive(m, slot);
-	/* The user that was watched is not there any more. A user that left has destroyed its objects: as with any device, its
-	 * peers notice when they send. */
+	/* The watched process is not a member any more. A process that has left has destroyed its objects: as with any device,
+	 * its peers get the error when they send. */
 	bool left = gen && (atomic_load(&p->gen) != gen || (!live && !reaping));
 	bool died = left && atomic_load(&p->deaths) != h->watch[slot].deaths;
 
-	/* First: the dead process's queues are found until they are hidden, and the application may be connecting to one just
-	 * now. Either the application watches the dead process anew, or shca_reap sees the queue. */
+	/* Must be first: look-ups find the dead process's queues until shca_reap hides them, and the application may be
+	 * connecting to one at this moment. Either the application watches the dead process anew, or shca_reap sees the queue. */
 	if (gen && (dead || left || reaping))
 		shca_unwatch(h, slot, gen);
 	if (dead || died || reaping) {

@@ -50,7 +50,7 @@ static void raise_owed(struct shca_thread *thr, struct shca_qp *qp)
 	atomic_fetch_and(&qp->path, ~SHCA_PATH_OWED);
 }
 
-/* Makes the alternate path of qp, whose word was w, the path. No effect if the word has changed since. */
+/* Makes the alternate path of qp the path. w: the queue's path word; no effect if the word has changed since. */
 static void path_migrate(struct shca_thread *thr, struct shca_qp *qp, uint32_t w)
 {
 	uint32_t n = SHCA_PATH_SET_STATE(w, IBV_MIG_MIGRATED) & ~SHCA_PATH_REFUSED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events and failure of a queue pair, and what it knows of its peer. */
+/* Events and failure of a queue pair, and its record of the peer. */
 #include "shca/engine/common.h"
 
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)

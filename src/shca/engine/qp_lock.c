@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for the lock of a queue, whose holder may have died. */
+/* Waiting for the lock of a queue; the holder may have died. */
 #include <sched.h>
 
 #include "shca/engine/todo.h"

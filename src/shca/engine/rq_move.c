@@ -105,7 +105,7 @@ void shca_rwqe_copy(struct shca_rwqe *to, const struct shca_rwqe *from, uint32_t
 	memcpy(to->sge, from->sge, stride - sizeof(*from));
 }
 
-/* Moves the receive that was posted at this position, unless it was taken. */
+/* Moves the receive at this position to the new ring, unless an executor has taken the receive. */
 static void move_one(struct shca_thread *thr, struct shca_rq *from, struct shca_rq *to, uint64_t pos)
 {
 	uint64_t mask, to_mask, posted = shca_rword(SHCA_R_POSTED, 0, pos);

@@ -73,8 +73,9 @@ void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struc
 	req->inl = wqe->flags & SHCA_WQE_INLINE ? (const void *)wqe->sge : NULL;
 }
 
-/* Returns whether a WAIT is met: enough completions have ever appeared. The poster noted the WAIT in the CQ before it was
- * posted. So the producer of a completion that this thread does not see here sees the note, and kicks the queue. */
+/* Returns true if a WAIT's condition is met: the CQ's count of completions has reached the WAIT's. The poster noted the WAIT in
+ * the CQ before it was posted. So the producer of a completion that this thread does not see here sees the note, and kicks the
+ * queue. */
 static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	struct shca_cq *cq = shca_at(thr->base, wqe->raddr);

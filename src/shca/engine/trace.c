@@ -38,7 +38,7 @@ static struct shca_fault *faults_of(const struct shca_member *m, uint32_t qpn)
 	return all;
 }
 
-/* How long the requester waits before it sends again, in ns. */
+/* Returns the requester's retransmission delay, in ns. */
 static uint64_t wait_of(const struct shca_member *m, const struct shca_qp *qp, const struct shca_fault *f, enum shca_fate fate)
 {
 	if (fate == SHCA_FATE_DELAY)
@@ -110,7 +110,7 @@ static uint32_t destination(const struct shca_qp *qp, const struct shca_req *req
 	return qp->type == IBV_QPT_UD ? req->dqpn : qp->type == SHCA_QPT_DCI ? req->dqpn & SHCA_QPN_MASK : qp->dest_qpn;
 }
 
-/* The port whose address the request's packets have. */
+/* Returns the port whose address the request's packets have. */
 static uint32_t addressed_port(const struct shca_qp *qp, const struct shca_req *req)
 {
 	if (qp->type == IBV_QPT_UD)

@@ -8,7 +8,7 @@
 #include "shca/engine/mkey.h"
 #include "shca/engine/window.h"
 
-/* Returns the entries that the request carries; NULL: none, or they cannot be where the request says (I7). */
+/* Returns the entries that the request carries; NULL: none, or their place in the request is invalid (I7). */
 static const void *entries_of(const struct shca_thread *thr, const struct shca_req *req)
 {
 	const struct shca_seg *seg = req->sge;

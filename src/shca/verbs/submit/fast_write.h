@@ -42,7 +42,7 @@ static inline uint64_t shca_rkey_cache_name(uint32_t rkey, uint32_t dest)
 bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name,
 			  uint64_t dc_key);
 
-/* Whether *t is the entry for dest, and still holds. Must be called inside the engine. */
+/* Returns true if *t is the entry for dest, and still valid. Must be called inside the engine. */
 static inline bool shca_rkey_cache_valid(const struct shca_rkey_cache *t, struct shca_dest dest)
 {
 	return t->name == dest.name && t->dc_key == dest.dc_key &&
