@@ -163,7 +163,7 @@ size_t hdb_guard(const struct hdb_buffer *b);
 uint64_t hdb_seed(int iteration, int from, int to, int index);
 /* Fills p: every byte depends on the seed and on its offset. */
 void hdb_fill(void *p, size_t bytes, uint64_t seed);
-/* Number of bytes that differ; the first few mismatches of a program are reported with the text `what`. */
+/* Returns the number of bytes that differ; reports the first few mismatches of a program with the text `what`. */
 size_t hdb_check(const void *p, size_t bytes, uint64_t seed, const char *what);
 
 /* ---- windows of messages -------------------------------------------------------------------------------------- */
@@ -241,7 +241,8 @@ const char *hdb_reduction_note(void);
 size_t hdb_element_size(void);
 MPI_Datatype hdb_element_type(void);
 
-/* This rank's averages of a nonblocking collective, µs: alone, and beside a computation as long as it is alone. */
+/* This rank's averages of a nonblocking collective, µs: alone, and beside a computation that takes as long as the collective
+ * alone. */
 struct hdb_overlap {
 	double pure, overall, compute, init, test, wait;
 };

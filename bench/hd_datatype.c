@@ -405,7 +405,7 @@ static void measure(const struct pattern *p, const struct layout *l, double *ns)
 		}
 }
 
-/* Both do the same; number of bytes in which they differ. */
+/* Runs both ways; returns the number of bytes in which their results differ. */
 static size_t validate(const struct pattern *p, const struct layout *l)
 {
 	unsigned char *other = malloc(l->span > l->bytes ? l->span : l->bytes);

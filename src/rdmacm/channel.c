@@ -151,7 +151,7 @@ static void channel_fork_done(void)
 	pthread_mutex_unlock(&rcm_registry);
 }
 
-/* Makes `always`, unless it is there. Returns 0 or -errno. Must hold rcm_registry. */
+/* Makes the descriptor `always` at the first call. Returns 0 or -errno. Must hold rcm_registry. */
 static int always_make(void)
 {
 	static bool fork_handlers;

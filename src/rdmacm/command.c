@@ -146,7 +146,7 @@ static int run_leave(struct rcm_channel *ch, const union command *c, size_t out,
 	return rcm_leave(ch, &c->destroy_id, &a->destroy_id);
 }
 
-/* GET_EVENT and MIGRATE_ID take their locks themselves: they have no function here. */
+/* GET_EVENT and MIGRATE_ID have no function here: their functions take the locks themselves. */
 #define NO_ANSWER 0, 0
 #define ID(cmd) (offsetof(struct rdma_ucm_##cmd, id) + 1)
 #define ANSWER(cmd, member) offsetof(struct rdma_ucm_##cmd, response), sizeof(((union answer *)0)->member)
@@ -189,8 +189,7 @@ static const struct {
 					 ID(join_mcast)},
 };
 
-/* librdmacm binds an id to an AF_IB address without port when it is first used, to see whether the kernel knows these: no
- * reason to join a fabric. */
+/* At its first use librdmacm binds an id to an AF_IB address without port, as a probe for AF_IB: no reason to join a fabric. */
 static bool is_question(uint32_t cmd, const union command *c)
 {
 	const struct rcm_sockaddr_ib *sib = (const struct rcm_sockaddr_ib *)&c->bind.addr;

@@ -221,7 +221,7 @@ const uint8_t *rcm_address_bytes(const struct sockaddr_storage *a);
 bool rcm_is_any(const struct sockaddr_storage *a);
 bool rcm_is_loopback(const struct sockaddr_storage *a);
 bool rcm_is_multicast(const struct sockaddr_storage *a);
-/* The port for an id with this local address: the one whose GID it is; else the first that is up, or port 1. */
+/* Returns the port for an id with this local address: the port with that GID; else the first port that is up, or port 1. */
 uint32_t rcm_port_for(const struct sockaddr_storage *a);
 /* Which RDMA CM has an address: the software HCA's (loopback, and addresses of this host that no real device has), the kernel's
  * (of real devices, and of other hosts if there is a real device), or none. */
@@ -262,7 +262,8 @@ bool rcm_enter(bool in);
 bool rcm_same_channel(int fd, const struct rcm_channel *ch);
 /* Adds the bell of port events to every channel. Must: the device is open; no lock is held. */
 void rcm_watch_port(void);
-/* All functions from here on, of all files, need the lock of the channel, or of the id's channel, unless they say otherwise. */
+/* Must, for all functions from here on, of all files: the caller holds the lock of the channel, or of the id's channel, unless
+ * the function's comment differs. */
 /* Makes the channel's descriptor readable or not. Returns false: `fd` is not the channel's epoll descriptor. */
 bool rcm_channel_signal(struct rcm_channel *ch, int fd, bool readable);
 /* Watches a socket of the id for reading. Returns 0 or -errno. */
@@ -289,7 +290,7 @@ struct rcm_event *rcm_event_unlink(struct rcm_channel *ch, struct rcm_event **at
 int rcm_timer_ready(const struct rcm_id *id, const char *call);
 void rcm_timer_set(struct rcm_id *id, enum rcm_timer kind);
 void rcm_timer_clear(struct rcm_id *id);
-/* The channel's timerfd is readable: calls `expired` for each id whose timer has expired, and is cleared. */
+/* The channel's timerfd is readable: clears the timerfd, and calls `expired` for each id whose timer has expired. */
 void rcm_timers_run(struct rcm_channel *ch, void (*expired)(struct rcm_id *id, enum rcm_timer kind));
 
 /* ---- kernel.c --------------------------------------------------------------------------------------------------- */

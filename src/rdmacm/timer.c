@@ -14,7 +14,8 @@ static uint64_t timer_length(enum rcm_timer kind)
 	return kind == RCM_RESPONSE ? (uint64_t)shca_env_ms("SHCA_CM_MS") * 1000000 : RCM_TIMEWAIT_NS;
 }
 
-/* Makes the channel's timer, unless it is there: the program may have closed it, and use the number. Returns 0 or -errno. */
+/* Makes the channel's timer, unless the timer exists: the program may have closed the timer's descriptor, and use the number.
+ * Returns 0 or -errno. */
 static int channel_timer_ready(struct rcm_channel *ch)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};

@@ -179,7 +179,7 @@ static const struct packets_port *packets_port_of(const struct packets *p, const
 	return &p->port[(k->answer ? k->r->to_port : k->r->port) == 2];
 }
 
-/* The port whose address the packet has. */
+/* Returns the port whose address the packet has. */
 static const struct packets_port *port_to(const struct packets *p, const struct packet *k)
 {
 	return &p->port[(k->answer ? k->r->port : k->r->to_port) == 2];

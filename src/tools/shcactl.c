@@ -266,7 +266,7 @@ struct seen_all {
 /* NULL: there is one look only. */
 static struct seen_all *watch;
 
-/* Since when the queue's head is where it is, as far as was seen. 0: not known. */
+/* Returns the time since which the queue's head has been seen at its present position. 0: not known. */
 static uint64_t seen_since(uint32_t qpn, uint64_t head, uint64_t now)
 {
 	if (!watch)
@@ -289,7 +289,7 @@ static uint64_t seen_since(uint32_t qpn, uint64_t head, uint64_t now)
 	return now;
 }
 
-/* The request that the queue is to run next; NULL: it cannot be read. */
+/* Returns the request that the queue runs next; NULL: not readable. */
 static const struct shca_wqe *next_wqe(const struct shca_member *m, const struct shca_qp *qp, uint64_t head, uint64_t posted)
 {
 	if (!qp->wqes || !shca_sq_sound(m, qp, head, posted))

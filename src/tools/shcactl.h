@@ -12,7 +12,8 @@ struct options {
 	char **argv;		/* arguments behind the sub-command */
 };
 
-/* A command that runs until it is told to stop: catches SIGINT and SIGTERM; whether one has come; sleeps, unless one comes. */
+/* For commands that run until a signal. First: catches SIGINT and SIGTERM; second: returns true if one has come; third: sleeps
+ * until one comes, at most for the given time. */
 void shcactl_catch(void);
 bool shcactl_interrupted(void);
 void shcactl_nap(double seconds);
@@ -22,7 +23,7 @@ bool shcactl_anyone(struct shca_member *m);
 /* shcactl trace: exit status. */
 int shcactl_trace(struct shca_member *m, const struct options *o);
 
-/* A queue number: "0x41" or "65". Returns 0 if it is none. */
+/* Returns the queue number that the text represents ("0x41" or "65"); 0: none. */
 uint32_t shcactl_number(const char *s);
 
 /* pcapng.c: a file of captured packets in the format of draft-ietf-opsawg-pcapng. link: a LINKTYPE_ value. */

@@ -183,8 +183,8 @@ static void packet_push(struct um_file *f, int fd, struct packet *p)
 		watch(f, fd, true);
 }
 
-/* Makes the file's timer, watched by its descriptor fd, unless it is there: the program may have closed it, and use the number.
- * Returns false: no descriptor is left. */
+/* Makes the file's timer, watched by its descriptor fd, unless the timer exists: the program may have closed the timer's
+ * descriptor, and use the number. Returns false: no descriptor is left. */
 static bool umad_timer_ready(struct um_file *f, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN};
@@ -213,7 +213,7 @@ static void timer_set(struct um_file *f, int fd)
 		timerfd_settime(f->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* Gives the requests back whose time is over: the header of each, with the status ETIMEDOUT. */
+/* Returns timed-out requests to the program: the header of each, with the status ETIMEDOUT. */
 static void expire(struct um_file *f, int fd)
 {
 	struct packet *p = f->pending;
@@ -560,8 +560,8 @@ static void fork_done(void)
 	pthread_mutex_unlock(&files_lock);
 }
 
-/* Returns a descriptor that is always readable: a socket whose peer has said a byte. Its file can be told
- * from others of its sort. */
+/* Returns a descriptor that is always readable: a socket whose peer has sent a byte. Unlike an eventfd's, its file has an inode
+ * of its own. */
 static struct shca_fd always_new(void)
 {
 	int pair[2];
@@ -649,7 +649,8 @@ static bool enter(int fd, struct um_file *f)
 	return true;
 }
 
-/* Forgets a descriptor; with the last one the file goes. epoll: fd, if it is still the file's. Must hold files_lock. */
+/* Removes a descriptor; the last removal frees the file. epoll: fd, if that is still the file's descriptor. Must hold
+ * files_lock. */
 static void forget(int fd, int epoll)
 {
 	struct entry *e = fd_entry_of(fd);
@@ -698,7 +699,7 @@ int um_open(uint32_t port, int flags)
 			forget(fd, -1);		/* closed without um_closing */
 			err = enter(fd, f) ? 0 : EMFILE;
 		}
-		/* without an epoll descriptor file_free cannot tell whose the timer's number is; here it is this file's */
+		/* without an epoll descriptor file_free cannot check the timer's number; here the number is this file's */
 		if (fd < 0 && f->timer >= 0) {
 			close(f->timer);
 			f->timer = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Performance management, IBTA 16.1: the port's counters as its sysfs files have them. They cannot be reset. */
+/* Performance management, IBTA 16.1: the port's counters, as in its sysfs files. A reset is refused. */
 #include "umad/internal.h"
 
 enum { PORT_COUNTERS = 0x12, PORT_COUNTERS_EXTENDED = 0x1d };

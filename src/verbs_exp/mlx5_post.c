@@ -561,7 +561,7 @@ static int check_task(const struct ibv_exp_task *task)
 	return err;
 }
 
-/* Posts a task if it is its turn. Otherwise only counts its WAITs and ENABLEs. */
+/* Posts a task if its turn has come. Otherwise only counts its WAITs and ENABLEs. */
 static int post_task(const struct ibv_exp_task *task, bool turn)
 {
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(task->item.qp);

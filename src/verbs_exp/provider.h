@@ -43,8 +43,8 @@ struct ibv_exp_provider {
 	int (*refuse)(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 };
 
-/* The linked providers. Each returns its table for contexts of its own devices, and NULL for others, of which it reads no more
- * than needed to tell. The software HCA's: */
+/* The linked providers. Each returns its table for contexts of its own devices, and NULL for other contexts, of which the
+ * provider reads no more than the device's identity. The software HCA's: */
 const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
 
 /* The provider for mlx5 over mlx5dv (mlx5.c), for contexts that shca_exp_provider does not know. */

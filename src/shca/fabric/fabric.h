@@ -55,7 +55,7 @@
 
 struct shca_thread;
 
-/* A descriptor that the application may have closed, and whose number may be another file's by now. */
+/* A descriptor that the application may have closed, so that the number may belong to another file. */
 struct shca_fd {
 	int n;				/* -1: none */
 	uint64_t dev, ino;
@@ -94,14 +94,14 @@ struct shca_member {
 	void *life_page;		/* life.c: holds the life lock */
 	struct shca_heap *heap;		/* alloc.c; with a lock inside */
 	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
-	int (*helper_start)(struct shca_member *m);	/* starts it, if it is not running; set by shca_engine_attach */
+	int (*helper_start)(struct shca_member *m);	/* starts the helper thread, if not running; set by shca_engine_attach */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
 	/* cma.c: by process slot, the generation of the slot's user to whose private memory the kernel refused this process
 	 * access; NULL: no refusal so far. Written by any thread. */
 	_Atomic uint32_t *_Atomic denied;
 	_Atomic uint32_t proxied;	/* cma.c: copies by peers' proxies since the first refusal */
-	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
+	struct shca_fd name_fd;		/* the socket whose name has this member's pid and the fabric's descriptor */
 	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
 	struct shca_thread *thrs;	/* threads of this member; member.c's lock */
 	struct shca_member *next;	/* members of this process; member.c's lock */
@@ -793,7 +793,8 @@ void shca_file_put(struct shca_member *m, int fd);
 /* Gives the calling thread a descriptor table of its own: with `keep` (ascending), and what the thread opens later. Returns 0
  * or -errno. */
 int shca_own_descriptors(const int *keep, int n);
-int shca_stderr(void);					/* to be closed unless it is STDERR_FILENO; -1: there is none */
+int shca_stderr(void);					/* the caller must close the descriptor unless it is STDERR_FILENO; -1:
+							 * none */
 int shca_member_register(struct shca_member *m);
 /* Registers the handlers of fork() that take the lists' lock. Must: before the handlers of a lock under which that one is taken,
  * because fork() calls the handlers that take locks in the reverse order. Returns 0 or -errno. */

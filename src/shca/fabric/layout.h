@@ -63,7 +63,7 @@ struct shca_proc_slot {
 	int32_t pid;
 	_Atomic uint32_t deaths;	/* how many of the slot's users were reaped (the rest left in good order) */
 	uint64_t base;			/* where the process maps the fabric: tells arena addresses in implicit regions */
-	/* 0: peers may not reach this process's private memory by process_vm_*: they use its proxy */
+	/* 0: the kernel refuses peers process_vm_* on this process's private memory: peers use the proxy */
 	uint32_t cma;
 	_Atomic uint32_t async_pending;	/* some object of this process has an unread asynchronous event */
 	_Atomic uint32_t sleepers;	/* flag: some thread of this process sleeps until a peer writes to the process */

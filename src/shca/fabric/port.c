@@ -30,7 +30,7 @@ bool shca_ports_connect(const struct shca_ports *p, uint32_t a, uint32_t b)
 	       !((of_a ^ of_b) & ~PKEY_FULL) && ((of_a | of_b) & PKEY_FULL);
 }
 
-/* Returns true if it depends on its path if a request gets anywhere. */
+/* Returns true if the path decides whether a request reaches its destination. */
 static bool by_path(const struct shca_ports *p)
 {
 	return atomic_load(&p->two) || !shca_ports_connect(p, 1, 1);
