@@ -9,7 +9,7 @@ bin=${BENCH_BIN:-./bench}
 examples=${BENCH_EXAMPLES:-./examples}
 tests=${BENCH_TESTS:-./tests/mp}
 limits=${BENCH_LIMITS:-./bench/limits}
-compare=${srcdir:-.}/bench/compare
+compare=${srcdir:-$(dirname "$0")/../..}/bench/compare
 launcher=${run%% *}
 if ! command -v "$launcher" >/dev/null 2>&1; then
 	echo "skipped: $launcher is not built"

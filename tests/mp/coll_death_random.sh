@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors
 # get the error in every case, no living rank is blamed, and the survivors go on without the dead rank (coll_death_random.c,
-# comm_death_random.c, comm_create_death.c, comm_leader_link_death.c, ptp_death_random.c,
+# comm_death_random.c, comm_create_death.c, comm_leader_link_death.c, p2p_death_random.c,
 # coll_sc_staging.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
 . "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
@@ -21,7 +21,7 @@ made() {	# made RANKS DEAD MOMENT SEED EXECUTOR VARIABLE
 }
 
 sent() {	# sent RANKS DEAD MOMENT SEED THREADS VARIABLE
-	one_dies "$1" "$2" "messages: $*" -x "$6" tests/mp/ptp_death_random "$2" "$3" "$4" 200 "$5" "$count"
+	one_dies "$1" "$2" "messages: $*" -x "$6" tests/mp/p2p_death_random "$2" "$3" "$4" 200 "$5" "$count"
 }
 
 # a random number below $1, in $random (Park and Miller's, without the shell's)

@@ -110,6 +110,6 @@ done
 # Messages report a death, too, also where no operation is under way that could fail.
 for kind in ud rc dc,ud; do
 	one_dies 4 2 "messages on several hosts: $kind" -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1,1 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_KEEPALIVE=0 \
-		tests/mp/ptp_death_random_hosts 2 20000 5 200 1 "$count"
+		tests/mp/p2p_death_random_hosts 2 20000 5 200 1 "$count"
 done
 [ $fails = 0 ]

@@ -63,7 +63,7 @@ wait_for grep -q published "$tmp/held"
 [ "$(stat -c %a "$store")" = 700 ] || fail "mode of $store: $(stat -c %a "$store")"
 if [ "$(id -u)" = 0 ]; then
 	chmod 755 "$tmp"
-	cp tests/mp/other_user "$tmp/intruder" && chmod 755 "$tmp/intruder"
+	cp tests/mp/launcher_other_user "$tmp/intruder" && chmod 755 "$tmp/intruder"
 	"$tmp/intruder" store "$store" >"$out" 2>&1 || fail "another user has access to $store"
 fi
 kill -TERM $pid

@@ -91,7 +91,7 @@ says "$err" "the job has run for 0.7 s (--report-hang)"
 says "$err" "ranks 0, 1 have not called MPI_Init"
 
 # A rank that is asked while in MPI_Finalize.
-expect 0 "$run" -n 1 tests/mp/hang_report_finalize
+expect 0 "$run" -n 1 tests/mp/p2p_hang_report_finalize
 says "$out" "the transport is there"
 
 # Backtraces: functions and lines where there is libbacktrace, and the signal's own end.

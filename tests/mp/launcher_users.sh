@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Another user of the host (other_user.c) holds up no job, and that user's files and sockets are not touched.
+# Another user of the host (launcher_other_user.c) holds up no job, and that user's files and sockets are not touched.
 . "$(dirname "$0")/launcher_lib.sh"
 [ "$(id -u)" = 0 ] || { echo "skipped: needs root to become another user"; exit 77; }
 chmod 755 "$tmp"; chmod 1777 "$TMPDIR"
-cp tests/mp/other_user "$tmp/intruder" && chmod 755 "$tmp/intruder"
+cp tests/mp/launcher_other_user "$tmp/intruder" && chmod 755 "$tmp/intruder"
 intruder=
 cleanup() {
 	# shellcheck disable=SC2086

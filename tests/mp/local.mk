@@ -14,9 +14,9 @@ tests_mp_runtime_pmix_client_SOURCES = tests/mp/runtime_pmix_client.c
 tests_mp_runtime_pmix_client_LDADD = $(PMIX_LIBS)
 tests_mp_runtime_pmix_client_LDFLAGS = $(NOWRAP)
 # Another user of the host.
-check_PROGRAMS += tests/mp/other_user
-tests_mp_other_user_SOURCES = tests/mp/other_user.c
-tests_mp_other_user_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/launcher_other_user
+tests_mp_launcher_other_user_SOURCES = tests/mp/launcher_other_user.c
+tests_mp_launcher_other_user_LDFLAGS = $(NOWRAP)
 launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh \
 	tests/mp/launcher_options.sh tests/mp/launcher_exit.sh tests/mp/launcher_signals.sh tests/mp/launcher_io.sh \
 	tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh \
@@ -102,10 +102,10 @@ check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_death_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/hang_report_finalize
-tests_mp_hang_report_finalize_SOURCES = tests/mp/hang_report_finalize.c
-tests_mp_hang_report_finalize_LDADD = $(tests_mp_transport_death_LDADD)
-tests_mp_hang_report_finalize_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler \
+check_PROGRAMS += tests/mp/p2p_hang_report_finalize
+tests_mp_p2p_hang_report_finalize_SOURCES = tests/mp/p2p_hang_report_finalize.c
+tests_mp_p2p_hang_report_finalize_LDADD = $(tests_mp_transport_death_LDADD)
+tests_mp_p2p_hang_report_finalize_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler \
 	-Wl,--wrap=hdl_tp_wake -Wl,--wrap=hdl_tp_fini
 check_PROGRAMS += tests/mp/transport_ep_fails
 tests_mp_transport_ep_fails_SOURCES = tests/mp/transport_ep_fails.c
@@ -187,14 +187,14 @@ check_PROGRAMS += tests/mp/show_blocked
 tests_mp_show_blocked_SOURCES = tests/mp/show_blocked.c
 tests_mp_show_blocked_LDADD = libheddle.la
 tests_mp_show_blocked_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/memcheck_received
-tests_mp_memcheck_received_SOURCES = tests/mp/memcheck_received.c tests/mp/mpi_test.h
-tests_mp_memcheck_received_LDADD = libheddle.la
-tests_mp_memcheck_received_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/memory_touched
-tests_mp_memory_touched_SOURCES = tests/mp/memory_touched.c tests/mp/mpi_test.h
-tests_mp_memory_touched_LDADD = libheddle.la
-tests_mp_memory_touched_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/mpi_memcheck_received
+tests_mp_mpi_memcheck_received_SOURCES = tests/mp/mpi_memcheck_received.c tests/mp/mpi_test.h
+tests_mp_mpi_memcheck_received_LDADD = libheddle.la
+tests_mp_mpi_memcheck_received_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/mpi_memory_touched
+tests_mp_mpi_memory_touched_SOURCES = tests/mp/mpi_memory_touched.c tests/mp/mpi_test.h
+tests_mp_mpi_memory_touched_LDADD = libheddle.la
+tests_mp_mpi_memory_touched_LDFLAGS = $(NOWRAP)
 show_scripts = tests/mp/show_memory.sh tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh \
 	tests/mp/show_syscalls.sh tests/mp/show_kinds.sh tests/mp/transport_eager_long.sh tests/mp/transport_derived_report.sh tests/mp/runtime_tuning.sh \
 	tests/mp/transport_cma_denied.sh tests/mp/transport_faults.sh

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The memory that each of 64 ranks touches (memory_touched.c), and its explanation by the ledger (--report-memory): the sum is the PSS
+# The memory that each of 64 ranks touches (mpi_memory_touched.c), and its explanation by the ledger (--report-memory): the sum is the PSS
 # that the program reads itself within 5 %, and rows without a cause (the heap's rest) have at most an eighth. Run in the build
 # directory.
 . "$(dirname "$0")/launcher_lib.sh"
-program=$PWD/tests/mp/memory_touched
-[ -x "$run" ] && [ -x "$program" ] || { echo "skipped: heddlerun or memory_touched is not built"; exit 77; }
+program=$PWD/tests/mp/mpi_memory_touched
+[ -x "$run" ] && [ -x "$program" ] || { echo "skipped: heddlerun or mpi_memory_touched is not built"; exit 77; }
 if grep -q '__[at]san_init\|__ubsan_handle' .libs/libheddle.so.0; then
 	echo "skipped: a sanitizer's own memory counts as the rank's"
 	exit 77

@@ -43,8 +43,8 @@ done
 # suppressed.
 for cma in yes no; do
 	timeout 200 ./heddlerun -n 2 -x SHCA_CMA=$cma valgrind --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=9 \
-		--suppressions="$(dirname "$0")/../../share/valgrind.supp" tests/mp/memcheck_received >"$out" 2>&1 || {
-		echo "FAIL: memcheck_received, SHCA_CMA=$cma: status $? (124: no end)"
+		--suppressions="$(dirname "$0")/../../share/valgrind.supp" tests/mp/mpi_memcheck_received >"$out" 2>&1 || {
+		echo "FAIL: mpi_memcheck_received, SHCA_CMA=$cma: status $? (124: no end)"
 		tail -n 60 "$out"
 		failed=1
 	}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # No line of C in src and tests is wider than 130 columns, with a tab stop at every eighth one (docs/style.md).
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
-exec python3 - "${srcdir:-.}" <<'END'
+exec python3 - "${srcdir:-$(dirname "$0")/../..}" <<'END'
 import os, sys
 
 MOST = 130

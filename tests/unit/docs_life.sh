@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Each line of a call stack in docs/life.md ("    function    src/file    ...") names a function that is defined in that file.
 set -u
-cd "${srcdir:-.}" || exit 1
+cd "${srcdir:-$(dirname "$0")/../..}" || exit 1
 lines=$(sed -n 's/^    \([a-zA-Z_][a-zA-Z_0-9]*\)  *\(src\/[^ ]*\.[ch]\).*/\1 \2/p' docs/life.md)
 n=0 fails=0
 while read -r function file; do

@@ -4,7 +4,7 @@
 # function (`name(`) and each identifier with a prefix of this tree (hdl_, shca_, ...) stands in the sources. Old identifiers, in the
 # last column of docs/glossary.md, are no names.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
-exec python3 - "${srcdir:-.}" <<'END'
+exec python3 - "${srcdir:-$(dirname "$0")/../..}" <<'END'
 import os, re, sys
 
 top = sys.argv[1]

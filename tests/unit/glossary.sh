@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # No identifier of the "do not use" column of docs/glossary.md stands in the code of src: whole words, outside comments and strings.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
-exec python3 - "${srcdir:-.}" <<'END'
+exec python3 - "${srcdir:-$(dirname "$0")/../..}" <<'END'
 import os, re, sys
 
 top = sys.argv[1]

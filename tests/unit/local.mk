@@ -1,8 +1,8 @@
 # Parts of this folder.
 
 # Kinds of queues are tables of operations: nobody else asks which one it is.
-TESTS += tests/unit/transport_kinds.sh tests/unit/layers.sh tests/unit/instance_state.sh
-EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/layers.sh tests/unit/instance_state.sh
+TESTS += tests/unit/transport_kinds.sh tests/unit/layers.sh tests/unit/transport_instance_state.sh
+EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/layers.sh tests/unit/transport_instance_state.sh
 
 # docs/wire-format.md has all messages.
 TESTS += tests/unit/transport_wire_format.sh
@@ -77,12 +77,12 @@ tests_unit_transport_peers_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_peers_LDADD = $(CRITERION_LIBS)
 endif
 # A process of a job of 10^6 ranks: PMIx is played.
-check_PROGRAMS += tests/unit/job_memory
-TESTS += tests/unit/job_memory
-tests_unit_job_memory_SOURCES = tests/unit/job_memory.c
-tests_unit_job_memory_CFLAGS = $(AM_CFLAGS)
-tests_unit_job_memory_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_unit_job_memory_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/unit/runtime_job_memory
+TESTS += tests/unit/runtime_job_memory
+tests_unit_runtime_job_memory_SOURCES = tests/unit/runtime_job_memory.c
+tests_unit_runtime_job_memory_CFLAGS = $(AM_CFLAGS)
+tests_unit_runtime_job_memory_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_unit_runtime_job_memory_LDFLAGS = $(NOWRAP)
 include tests/unit/launcher.mk
 include tests/unit/coll.mk
 include tests/unit/exp.mk

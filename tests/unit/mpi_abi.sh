@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The ABI's library and header, as programs that were built for the ABI use them; and the list of functions.
 set -u
-src=$(cd "${srcdir:-.}" && pwd)
+src=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
 build=$PWD
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI_THREAD_MULTIPLE: every function that src/mpi exports begins with HDL_LOCKED (HDL_TOOL has it), or says HDL_NO_LOCK.
 set -u
-cd "${srcdir:-.}/src/mpi" || exit 1
+cd "${srcdir:-$(dirname "$0")/../..}/src/mpi" || exit 1
 set -- *.c *.h
 out=$(awk '
 	/^[A-Za-z_].* \**PMPI_[A-Za-z_#]*\(/ && !/;[ \t\\]*$/ && !/^#define HDL_PROFILED/ { name = $0; functions++; want = 1 }

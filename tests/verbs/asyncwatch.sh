@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # An unmodified program that waits for asynchronous events, ibv_asyncwatch, gets the events that shcactl injects, also while stopped.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need ibv_asyncwatch
 
 watch() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Unmodified programs of RDMA CM, a case of each sort: server and client end with 0. docs/interop.md has the whole table.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need rping ucmatose fi_pingpong
 ran=0
 # Whether the program that $server (timeout) runs listens: has a socket of RDMA CM with the flag SO_ACCEPTCON.

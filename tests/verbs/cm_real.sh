@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # RDMA CM where the host has a real RDMA device, by its files: addresses of the device and of other hosts are not the software HCA's, and
 # are refused with the reason, since the kernel has no RDMA CM here. tests/vm/jobs/cm.sh has a device that works.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need ucmatose unshare ip mount
 # A separate network and mount namespace: 10.9.8.7 is the device's, 10.9.8.8 that of no device.
 cat >"$tmp/inside" <<'END'

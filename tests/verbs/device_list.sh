@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The device is found by programs that ask for the software HCA, with every way of linking, and by no other program.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need ibv_devices ibv_devinfo
 
 "$shcarun" ibv_devices >"$tmp/devices.out" 2>&1 || fail "ibv_devices"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The header of the experimental verbs as a program includes it: C and C++, before and behind <infiniband/verbs.h>, and with -include, without
 # a warning.
-. "${srcdir:-.}/tests/verbs/common.sh"
-include="${srcdir:-.}/include"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
+include="${srcdir:-$(dirname "$0")/../..}/include"
 need cc
 
 cat >"$tmp/use.c" <<'END'

@@ -3,7 +3,7 @@
 # One verb that is not interposed is a crash in the real library: symbols that the installed programs import must be exported by
 # libshca, under
 # the same version, or be known to touch no device object.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need readelf
 
 # texts, rates, conversions, sysfs: nothing of a device goes in; or objects that this device never gives out

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The device's files, as programs and shells look at them under shcarun; and nothing else is touched.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 
 cat >"$tmp/look" <<'EOF'
 sys=/sys/class/infiniband/shca0

@@ -6,10 +6,10 @@
 #   FAILED    anything else
 # Without an argument a selection, which takes less than a minute. `all`: everything, and docs/interop.md must have that table;
 # `write`: renews the table there; `cm`: the programs of RDMA CM only.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 what=${1:-selection}
 case $what in selection|all|write|cm) ;; *) echo "usage: interop.sh [all|write|cm]" >&2; exit 2 ;; esac
-page=${srcdir:-.}/docs/interop.md
+page=${srcdir:-$(dirname "$0")/../..}/docs/interop.md
 [ -r "$page" ] || { echo "interop.sh: no $page" >&2; exit 2; }
 rows=$tmp/rows
 : >"$rows"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # perftest: all sizes, each line of the table. perftest spins without yielding, so that each iteration costs a time slice
 # where the cores are busy: few iterations, long limits.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need ib_send_lat ib_send_bw ib_write_lat ib_write_bw ib_read_lat ib_read_bw ib_atomic_lat ib_atomic_bw
 
 # sizes PROGRAM LAST COUNT: the client's table ends at LAST bytes and has COUNT lines with positive figures

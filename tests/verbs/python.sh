@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # python/heddle_verbs: the tutorial of docs/python.md, as printed there; then functions that the tutorial does not show.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 /usr/bin/python3 -c 'import pyverbs.device' 2>/dev/null || skip "python3-pyverbs is not installed"
-top=$(cd "${srcdir:-.}" && pwd)
+top=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
 PYTHONPATH=$top/python
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH PYTHONDONTWRITEBYTECODE

@@ -3,7 +3,7 @@
 # rdma-core's own tests, where they are installed (Debian: python3-pyverbs, rdma-core). One of them hands a context to
 # forked children, which a device in user space cannot serve: they do not have its memory. Another expects queues on huge pages
 # (MLX_CQ_ALLOC_TYPE=HUGE) where the host has free ones: queues lie in the fabric's memory, which has none, and the device refuses.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 tests=/usr/share/doc/rdma-core/tests
 [ -d $tests ] || skip "$tests is not there"
 /usr/bin/python3 -c 'import pyverbs.device' 2>/dev/null || skip "python3-pyverbs is not installed"

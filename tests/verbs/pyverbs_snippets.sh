@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Every example of pyverbs' documentation passes, or stands in the table of docs/python.md with the device's reason.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 /usr/bin/python3 -c 'import pyverbs.device' 2>/dev/null || skip "python3-pyverbs is not installed"
-here=${srcdir:-.}
+here=${srcdir:-$(dirname "$0")/../..}
 snippets() {
 	timeout 120 "$shcarun" /usr/bin/python3 "$here/tests/verbs/pyverbs_snippets.py" shca0 "$@" >>"$tmp/all.out" 2>"$tmp/all.err" ||
 		{ cat "$tmp/all.err"; fail "the examples of $* end with $?"; }

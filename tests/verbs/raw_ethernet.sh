@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Unmodified programs of raw packet queue pairs between two processes: perftest's raw_ethernet_*, with the flows that each of their
 # options makes; and shcactl's output: the queues, the counters, the frames in a trace as tshark reads them.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 need raw_ethernet_bw raw_ethernet_lat raw_ethernet_fs_rate
 ctl() {
 	timeout 60 "$builddir/shcactl" --fabric "$SHCA_FABRIC" "$@"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shcactl trace: tshark reads from the files, opcode for opcode, the packets that the program reports as sent; in both forms; of chosen
 # queues; and the trace ends by itself when the tracer is killed.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 command -v tshark >/dev/null || skip "tshark is not installed (Debian: tshark)"
 # (tshark's guess that data may be RPC over RDMA ends with an error for short data)
 shark() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Management datagrams: Debian's tools on libibumad, unmodified.
-. "${srcdir:-.}/tests/verbs/common.sh"
+. "${srcdir:-$(dirname "$0")/../..}/tests/verbs/common.sh"
 
 # The tools are where ordinary users do not look.
 PATH=$PATH:/usr/sbin

@@ -73,6 +73,6 @@ int main(int argc, char **argv)
 		free(copy);
 		free(all);
 	}
-	test_done("memcheck_received");
+	test_done("mpi_memcheck_received");
 	return 0;
 }

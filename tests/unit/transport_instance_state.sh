@@ -14,7 +14,7 @@ matching="match.c unexpected.c deliver.c recv.c arrive.c fault/revoke.c"
 for path in transport/kinds $(printf 'p2p/%s ' $matching); do
 	[ -e "$src/$path" ] || { echo "no $src/$path"; exit 99; }
 done
-out=${TMPDIR:-/tmp}/instance_state.$$
+out=${TMPDIR:-/tmp}/transport_instance_state.$$
 trap 'rm -f "$out"' EXIT
 # of the sources that are there: a file that has moved leaves its object behind in a build directory
 for source in $(find "$src/transport" -name '*.c') $(printf "$src/p2p/%s " $matching); do

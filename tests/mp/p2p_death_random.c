@@ -4,7 +4,7 @@
  * MPI_ERR_PROC_ABORTED, at each survivor, and every message between survivors comes, once, in order and whole. To be run with
  * heddlerun --on-death=continue.
  *
- *     ptp_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE
+ *     p2p_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE
  *
  * MICROSECONDS: delay of the death. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and
  * forms, the same on all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	if (argc != 7 || !workers) {
-		fprintf(stderr, "usage: ptp_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE\n");
+		fprintf(stderr, "usage: p2p_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	dead = atoi(argv[1]);

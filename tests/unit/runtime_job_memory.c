@@ -7,7 +7,7 @@
  * Checked for every size: a process has nothing for each rank of the job but an eight-byte pointer for each 256 of them, per
  * group of which it has communicators; that is 0.03 bytes per rank.
  *
- *     tests/unit/job_memory [ranks]        prints the table of docs/transports.md
+ *     tests/unit/runtime_job_memory [ranks]        prints the table of docs/transports.md
  */
 #include <malloc.h>
 #include <pmix.h>

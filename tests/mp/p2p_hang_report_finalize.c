@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 
 	MPI_Init(&argc, &argv);
 	if (!handler || pthread_create(&thread, NULL, ask, NULL)) {
-		fprintf(stderr, "hang_report_finalize: nothing is registered that could be asked\n");
+		fprintf(stderr, "p2p_hang_report_finalize: nothing is registered that could be asked\n");
 		return 2;
 	}
 	while (!is_asking)
