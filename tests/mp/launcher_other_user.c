@@ -2,13 +2,13 @@
 /*
  * Another user of the host (65534; started by root), which tries to hold up jobs. Prints "ready" and goes on until killed.
  *
- *     launcher_other_user port N              connects to port N of the loopback device and sends nothing; prints "closed" when the peer
- *                                    closes the connection
- *     launcher_other_user bind TYPE NAME...   binds abstract names. TYPE: silent (does not listen), listen, full (a full backlog),
- *                                    datagram
- *     launcher_other_user flood NAME          sends datagrams there without end
- *     launcher_other_user make DIRECTORY      makes the directory, writable for all
- *     launcher_other_user store DIRECTORY     must not be able to list the directory or to write there
+ *     launcher_other_user port N             connects to port N of the loopback device and sends nothing; prints "closed"
+ *                                            when the peer closes the connection
+ *     launcher_other_user bind TYPE NAME...  binds abstract names. TYPE: silent (does not listen), listen, full (a full
+ *                                            backlog), datagram
+ *     launcher_other_user flood NAME         sends datagrams there without end
+ *     launcher_other_user make DIRECTORY     makes the directory, writable for all
+ *     launcher_other_user store DIRECTORY    must not be able to list the directory or to write there
  */
 #include <arpa/inet.h>
 #include <errno.h>
