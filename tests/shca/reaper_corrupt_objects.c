@@ -523,7 +523,7 @@ static void opens(const struct ibv_qp *qp)
 }
 
 /* A and B use the objects of the victim, which has just died, before any process has noticed. Stores into memory that the victim
- * names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, What is trusted). */
+ * names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, Trust). */
 static void meet_the_dead(uint32_t meet)
 {
 	if (meet & MEET_READ)

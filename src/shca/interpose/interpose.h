@@ -40,7 +40,7 @@ struct shca_next {
  * is set. */
 static inline int shca_absent(const char *call)
 {
-	return shca_refuse(EOPNOTSUPP, "%s: the device has nothing of the kind (docs/shca.md, What is not)", call);
+	return shca_refuse(EOPNOTSUPP, "%s: the device has nothing of the kind (docs/shca.md, Not supported)", call);
 }
 
 /* Returns the function; NULL with errno ENOSYS: there is no such library, or it lacks the function. */
