@@ -68,8 +68,8 @@ static const struct pset {
 /* Writes the names of all sets into the session. Returns false without memory. */
 static bool session_name_psets(struct hdl_session *s)
 {
-	char **told;
-	int n = hdl_rt_psets(&told);
+	char **names;
+	int n = hdl_rt_psets(&names);
 
 	s->psets = calloc(ARRAY_SIZE(psets) + (size_t)n, sizeof(*s->psets));
 	for (size_t i = 0; s->psets && i < ARRAY_SIZE(psets); i++)
@@ -77,10 +77,10 @@ static bool session_name_psets(struct hdl_session *s)
 			s->npsets++;
 	for (int i = 0; i < n; i++)
 		if (s->psets)
-			s->psets[s->npsets++] = told[i];
+			s->psets[s->npsets++] = names[i];
 		else
-			free(told[i]);
-	free(told);
+			free(names[i]);
+	free(names);
 	return s->npsets == (int)ARRAY_SIZE(psets) + n;
 }
 

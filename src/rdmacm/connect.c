@@ -494,7 +494,7 @@ static void got_msg(struct rcm_id *id, const struct msg *m)
  * no connection any more; else: no descriptor or memory. */
 static struct rcm_id *accept_one(struct rcm_id *listener)
 {
-	static _Atomic bool told;
+	static _Atomic bool reported;
 	struct rcm_channel *ch = atomic_load(&listener->channel);
 	int fd = fd_raise_over_select(fd_raise(accept4(listener->name.n, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)));
 	struct rcm_id *id = fd >= 0 && rcm_same_user(fd) ? rcm_id_new(ch, 0, listener->ps, listener->qp_type) : NULL;
@@ -503,7 +503,7 @@ static struct rcm_id *accept_one(struct rcm_id *listener)
 		bool starved = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
 		if (fd >= 0)
 			close(fd);
-		else if (starved && !atomic_exchange(&told, true))
+		else if (starved && !atomic_exchange(&reported, true))
 			shca_error(
 				"RDMA CM: a connection request waits: no descriptor is left (limit on descriptors: ulimit -n)");
 		errno = fd < 0 && starved ? ENOMEM : EAGAIN;	/* said: above */

@@ -13,7 +13,7 @@
 struct leaks {
 	struct leaks *next;
 	const char *kind;
-	size_t count, told;
+	size_t count, ntexts;
 	struct {
 		size_t count;
 		char text[LONGEST];
@@ -47,12 +47,12 @@ void hdl_leak(const char *kind, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	l->count++;
-	for (i = 0; i < l->told && strcmp(l->each[i].text, text); i++)
+	for (i = 0; i < l->ntexts && strcmp(l->each[i].text, text); i++)
 		;
 	if (i == TOLD)
 		return;
-	if (i == l->told) {
-		l->told++;
+	if (i == l->ntexts) {
+		l->ntexts++;
 		memcpy(l->each[i].text, text, sizeof(text));
 	}
 	l->each[i].count++;
@@ -61,17 +61,17 @@ void hdl_leak(const char *kind, const char *fmt, ...)
 static void print(const struct leaks *l)
 {
 	char line[TOLD * (LONGEST + 32) + 64] = "";
-	size_t n = 0, told = 0;
+	size_t n = 0, printed = 0;
 
-	for (size_t i = 0; i < l->told; i++) {
+	for (size_t i = 0; i < l->ntexts; i++) {
 		n += (size_t)snprintf(line + n, sizeof(line) - n, i ? "; " : "");
 		if (l->each[i].count > 1)
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%zu times ", l->each[i].count);
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s", l->each[i].text);
-		told += l->each[i].count;
+		printed += l->each[i].count;
 	}
-	if (told < l->count)
-		snprintf(line + n, sizeof(line) - n, "; and %zu others", l->count - told);
+	if (printed < l->count)
+		snprintf(line + n, sizeof(line) - n, "; and %zu others", l->count - printed);
 	hdl_report("HEDDLE_REPORT_LEAKS: %zu %s: %s", l->count, l->kind, line);
 }
 

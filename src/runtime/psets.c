@@ -9,7 +9,7 @@
 #include "runtime/runtime.h"
 
 /* The server's list of the sets of which this process is a member, or NULL. The caller releases the value. */
-static pmix_value_t *psets_told(void)
+static pmix_value_t *psets_value(void)
 {
 	pmix_value_t *value = NULL;
 	pmix_info_t optional;
@@ -31,13 +31,13 @@ static pmix_value_t *psets_told(void)
 
 int hdl_rt_psets(char ***names)
 {
-	pmix_value_t *value = psets_told();
+	pmix_value_t *value = psets_value();
 	const pmix_data_array_t *array = value && value->type == PMIX_DATA_ARRAY ? value->data.darray : NULL;
-	size_t told = array && array->type == PMIX_STRING ? array->size : 0;
+	size_t listed = array && array->type == PMIX_STRING ? array->size : 0;
 	int n = 0;
 
-	*names = told ? calloc(told, sizeof **names) : NULL;
-	for (size_t i = 0; *names && i < told; i++) {
+	*names = listed ? calloc(listed, sizeof **names) : NULL;
+	for (size_t i = 0; *names && i < listed; i++) {
 		const char *name = ((char **)array->array)[i];
 
 		if (name && *name && ((*names)[n] = strdup(name)))

@@ -1,8 +1,8 @@
-# The software HCA in four rooms. Each uses those below it only; tests/unit/layers.sh checks that over the objects' symbols.
+# The software HCA in four sub-layers. Each uses those below only; tests/unit/layers.sh checks the symbols of the objects.
 #   fabric     the sealed memory file: layout, members, allocation, sleeping
 #   engine     the execution of work requests, by whichever process makes them runnable
 #   verbs      one process's verbs objects over the engine
-#   interpose  the symbols that strangers' programs are linked against
+#   interpose  the symbols against which unmodified verbs programs are linked
 shca_fabric_sources = src/base/base.h src/base/fd.h src/base/fnv.h src/base/home.h src/base/memcheck.h src/base/memory.h src/base/stack.h \
 	src/lines/lines.h src/shca/fabric/alloc.c src/shca/fabric/cma.c src/shca/fabric/common.c \
 	src/shca/fabric/descriptors.c src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/fabric.h \

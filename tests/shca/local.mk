@@ -334,7 +334,7 @@ tests_shca_descriptors_SOURCES = tests/shca/descriptors.c $(shca_rig)
 tests_shca_descriptors_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_descriptors_LDFLAGS = $(NOWRAP)
 
-# The rooms of src/shca use those below them only.
+# The sub-layers of src/shca use those below only.
 
 # Graphs of requests whose outcome is determined, among processes that are stopped and killed.
 check_PROGRAMS += tests/shca/graphs

@@ -382,7 +382,7 @@ static void cid_count(struct hdl_cid_agreement *a, int more)
  * collectives (hdl_ft_on_message), which revoke. */
 static void cid_report_failed(const struct hdl_cid_agreement *a)
 {
-	bool (*on_failed)(uint16_t context, int proc, bool told) = a->comm->matching->on_failed;
+	bool (*on_failed)(uint16_t context, int proc, bool by_message) = a->comm->matching->on_failed;
 
 	if (!on_failed)
 		return;

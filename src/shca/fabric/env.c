@@ -31,12 +31,12 @@ static const char *default_of(const char *name)
 /* Returns true if this value of a variable has not been reported yet: some variables are read at each use. */
 static bool is_news(const char *name, const char *value)
 {
-	static _Atomic uint64_t told[ARRAY_SIZE(vars)];
+	static _Atomic uint64_t reported[ARRAY_SIZE(vars)];
 	uint64_t hash = fnv1a_64_string(value);
 
 	for (size_t i = 0; i < ARRAY_SIZE(vars); i++)
 		if (!strcmp(vars[i].name, name))
-			return atomic_exchange(&told[i], hash) != hash;
+			return atomic_exchange(&reported[i], hash) != hash;
 	return true;
 }
 

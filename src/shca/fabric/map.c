@@ -100,8 +100,8 @@ void shca_map_end(struct shca_member *m)
 
 void shca_off_refused(const struct shca_member *m, shca_off off)
 {
-	static _Atomic uint32_t told;
-	if (atomic_exchange(&told, 1))
+	static _Atomic uint32_t reported;
+	if (atomic_exchange(&reported, 1))
 		return;
 	shca_error("an object of another process lies at %llu MiB of the fabric \"%s\", of which only %llu MiB could be mapped "
 		   "here: it is out of reach. Raise the limit on the address space (ulimit -v unlimited) of this process",

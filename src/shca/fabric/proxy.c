@@ -329,8 +329,8 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 		uint64_t k = n < SHCA_MAIL_PIECE ? n : SHCA_MAIL_PIECE;
 		int err = one_piece(thr, write, proc, remote, local, k, last && k == n);
 		if (err == -EPERM) {
-			static _Atomic uint32_t told;
-			if (!atomic_exchange(&told, 1))
+			static _Atomic uint32_t reported;
+			if (!atomic_exchange(&reported, 1))
 				shca_error("the private memory of process %d (%.16s) is out of reach: the kernel forbids "
 					   "process_vm_readv or process_vm_writev, and it cannot start a proxy thread (its "
 					   "output says why: no memory, or ulimit -u)",

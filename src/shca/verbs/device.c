@@ -40,13 +40,13 @@ static char fabric_name[64];
 static bool wants_provider_mlx5(void)
 {
 	const char *s = getenv("SHCA_EXP_PROVIDER");
-	static _Atomic bool told;
+	static _Atomic bool reported;
 
 	if (!s || !*s || !strcmp(s, "shca"))
 		return false;
 	if (!strcmp(s, "mlx5") && shca_is_connectx())
 		return true;
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&reported, true))
 		shca_error("SHCA_EXP_PROVIDER=%s: the experimental verbs have the providers shca and, with "
 			   "SHCA_IDENTITY=connectx, mlx5: using shca", s);
 	return false;
@@ -306,14 +306,14 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	c->port_events = atomic_load(&node->m.hdr->ports.events);
 	c->plain_connectx = wants_provider_mlx5();
 	c->async.n = c->cmd.n = -1;
-	c->told = shca_fd_note(shca_bell_open(&node->m, c->told_addr));
-	if (c->told.n < 0) {
-		err = -c->told.n;
+	c->bell = shca_fd_note(shca_bell_open(&node->m, c->bell_addr));
+	if (c->bell.n < 0) {
+		err = -c->bell.n;
 		goto fail;
 	}
 	c->async.n = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	if (c->async.n < 0 || epoll_ctl(c->async.n, EPOLL_CTL_ADD, node->bell.n, &ev) ||
-	    epoll_ctl(c->async.n, EPOLL_CTL_ADD, c->told.n, &ev)) {
+	    epoll_ctl(c->async.n, EPOLL_CTL_ADD, c->bell.n, &ev)) {
 		err = errno;
 		goto fail;
 	}
@@ -348,7 +348,7 @@ fail:
 	if (c && c->async.n >= 0)
 		close(c->async.n);
 	if (c) {
-		shca_fd_close(&c->told);
+		shca_fd_close(&c->bell);
 		shca_fd_close(&c->cmd);
 	}
 	free(c);
@@ -399,7 +399,7 @@ int shca_close_device(struct ibv_context *ctx)
 	shca_fd_close(&c->cmd);
 	if (shca_async_ours(c))
 		close(c->async.n);
-	shca_fd_close(&c->told);
+	shca_fd_close(&c->bell);
 	if (node->inherited)
 		return 0;
 	pthread_mutex_lock(&node->mutex);

@@ -107,8 +107,8 @@ struct shca_context {
 	struct shca_node *node;
 	struct shca_context *next;	/* of the node */
 	/* device.c; async is the async_fd of ibv_context, cmd the cmd_fd */
-	struct shca_fd async, cmd, told;
-	char told_addr[32];		/* `told` is a bell: rung when another context's reader found an event of ours */
+	struct shca_fd async, cmd, bell;
+	char bell_addr[32];		/* of `bell`: rung when another context's reader found an event of this one */
 	pthread_mutex_t mutex;		/* the lists below, which event readers scan */
 	struct shca_user_cq *cqs;
 	struct shca_user_qp *qps;

@@ -175,9 +175,9 @@ static void device_tell(struct shca_context *c)
 {
 	bool late;
 
-	silence(&c->told);
+	silence(&c->bell);
 	if (find_event(c, NULL, &late))
-		shca_bell_ring(c->m, c->told_addr);
+		shca_bell_ring(c->m, c->bell_addr);
 }
 
 /* Empties the member's bell, then rings `told` of every context with an unread event. An event raised after the bell was emptied

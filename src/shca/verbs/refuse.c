@@ -55,13 +55,13 @@ bool shca_unusable(const struct ibv_context *ctx)
 bool shca_is_connectx(void)
 {
 	const char *s = getenv("SHCA_IDENTITY");
-	static _Atomic bool told;
+	static _Atomic bool reported;
 
 	if (!s || !*s || !strcmp(s, "shca"))
 		return false;
 	if (!strcmp(s, "connectx"))
 		return true;
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&reported, true))
 		shca_error("SHCA_IDENTITY=%s is neither shca nor connectx: using shca", s);
 	return false;
 }
@@ -69,13 +69,13 @@ bool shca_is_connectx(void)
 uint32_t shca_ports(void)
 {
 	const char *s = getenv("SHCA_PORTS");
-	static _Atomic bool told;
+	static _Atomic bool reported;
 
 	if (!s || !*s || !strcmp(s, "1"))
 		return 1;
 	if (!strcmp(s, "2"))
 		return 2;
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&reported, true))
 		shca_error("SHCA_PORTS=%s is neither 1 nor 2: using 1", s);
 	return 1;
 }
@@ -83,13 +83,13 @@ uint32_t shca_ports(void)
 bool shca_is_ethernet(void)
 {
 	const char *s = getenv("SHCA_LINK");
-	static _Atomic bool told;
+	static _Atomic bool reported;
 
 	if (!s || !*s || !strcmp(s, "infiniband"))
 		return false;
 	if (!strcmp(s, "ethernet"))
 		return true;
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&reported, true))
 		shca_error("SHCA_LINK=%s is neither infiniband nor ethernet: using infiniband", s);
 	return false;
 }
