@@ -179,8 +179,8 @@ static bool is_real_devices(const struct sockaddr_storage *a)
 }
 
 /* Returns true if the address is one of this host's: an interface has the address, or a local route of a prefix leads to it, so
- * that packets to it have it as their source. bind(2) does not tell: broadcast and multicast addresses can be bound, and every address where the sysctl
- * ip_nonlocal_bind is set, so that other hosts would be taken for this one. */
+ * that packets to the address have it as their source. bind(2) does not tell: broadcast and multicast addresses can be bound,
+ * and every address where the sysctl ip_nonlocal_bind is set, so that other hosts would be taken for this one. */
 static bool is_local(const struct sockaddr_storage *a)
 {
 	struct sockaddr_storage to = *a, from = {.ss_family = AF_UNSPEC};
