@@ -106,10 +106,9 @@ int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c)
 	if (id->name.n < 0) {
 		if (!rcm_port(&id->src))
 			rcm_set_port(&id->src, rcm_free_port());
-		int fd = rcm_name_take(id);
-		if (fd < 0)
-			return -shca_refuse(-fd, "rdma_listen: port %u", rcm_port(&id->src));
-		id->name = shca_fd_note(fd);
+		err = rcm_name_take(id);
+		if (err)
+			return -shca_refuse(-err, "rdma_listen: port %u", rcm_port(&id->src));
 	}
 	if (rcm_is_any(&id->src) && !id->has_companion && rcm_real_devices()) {
 		err = rcm_kernel_listen(id, c->backlog);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids: life, connection's socket, migration, options. The states' order is the kernel's (drivers/infiniband/core/cma.c). */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -40,7 +41,8 @@ struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uin
 		errno = shca_no_memory("rdma_create_id");
 		return NULL;
 	}
-	*id = (struct rcm_id){.uid = uid, .ps = ps, .qp_type = qp_type, .conn = {.n = -1}, .name = {.n = -1}};
+	*id = (struct rcm_id){.uid = uid, .ps = ps, .qp_type = qp_type, .conn = {.n = -1}, .name = {.n = -1},
+			       .name_mark = {.n = -1}};
 	/* the queue's and its groups', as the kernel's cma_set_default_qkey */
 	if (qp_type == IBV_QPT_UD)
 		id->local.qkey = ps == RDMA_PS_IPOIB ? RCM_IPOIB_QKEY : RCM_UDP_QKEY;
@@ -142,8 +144,7 @@ void rcm_id_destroy(struct rcm_id *id)
 		}
 	}
 	rcm_hang_up(id);
-	shca_fd_close(&id->name);
-	id->name.n = -1;
+	rcm_name_free(id);
 	rcm_timer_clear(id);
 	groups_free(id);
 	rcm_events_drop(ch, id, NULL);
@@ -219,34 +220,47 @@ static void events_move(struct rcm_channel *from, struct rcm_channel *to, const 
 	}
 }
 
-/* Moves a watched descriptor of the id to another epoll descriptor. Returns 0 or -errno: the descriptor is not watched. */
-static int id_rewatch(struct rcm_id *id, struct rcm_channel *to, const struct shca_fd *fd)
+/* Has one channel's epoll descriptor watch a descriptor of the id instead of another's. Returns 0 or -errno: `from` watches, as
+ * before. */
+static int id_rewatch(struct rcm_id *id, struct rcm_channel *from, struct rcm_channel *to, const struct shca_fd *fd)
 {
-	struct rcm_channel *from = atomic_load(&id->channel);
+	struct rcm_channel *is = atomic_load(&id->channel);
 
+	atomic_store(&id->channel, from);
 	rcm_unwatch(id, fd);
 	atomic_store(&id->channel, to);
 	int err = rcm_watch(id, fd);
-	atomic_store(&id->channel, from);
+	if (err) {
+		atomic_store(&id->channel, from);
+		rcm_watch(id, fd);
+	}
+	atomic_store(&id->channel, is);
 	return err;
 }
 
+/* Returns 0 or -errno: nothing has moved. */
 static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_channel *to, uint32_t *kernels_reported)
 {
-	int err = id->has_companion ? rcm_kernel_migrate(id, to, kernels_reported) : 0;
+	const struct shca_fd *fd = id->watched ? &id->conn : id->state == RCM_LISTEN ? &id->name : NULL;
 	enum rcm_timer timer = id->timer;
+	int err = fd ? id_rewatch(id, from, to, fd) : 0;
 
-	if (!err && id->watched)
-		err = id_rewatch(id, to, &id->conn);
-	if (!err && id->state == RCM_LISTEN)
-		err = id_rewatch(id, to, &id->name);
+	if (!err && id->has_companion) {
+		err = rcm_kernel_migrate(id, to, kernels_reported);
+		if (err && fd)
+			id_rewatch(id, to, from, fd);
+	}
 	if (err)
 		return err;
 	rcm_timer_clear(id);
-	/* the new ids that a listener has accepted and not reported go with the listener */
+	/* the new ids that a listener has accepted and not reported go with the listener; what cannot go is refused */
 	for (struct rcm_id *i = from->ids, *next; i; i = next) {
 		next = i->next;
-		if (i->listener == id && i->state == RCM_ARRIVING && !id_rewatch(i, to, &i->conn))
+		if (i->listener != id || i->state != RCM_ARRIVING)
+			continue;
+		if (id_rewatch(i, from, to, &i->conn))
+			rcm_id_destroy(i);
+		else
 			id_relink(i, to);
 	}
 	events_move(from, to, id);
@@ -264,12 +278,17 @@ int rcm_migrate_id(int fd, const struct rdma_ucm_migrate_id *c, struct rdma_ucm_
 	pthread_mutex_lock(&rcm_registry);
 	struct rcm_channel *from = rcm_channel_lock((int)c->fd);
 	struct rcm_id *id = from ? rcm_id_find(from, c->id) : NULL;
-	if (!id)
+	if (!from)
+		err = fcntl((int)c->fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;	/* as ucma_migrate_id */
+	else if (!id)
 		err = -errno;
 	/* another descriptor of the same channel: nothing moves */
-	struct rcm_channel *to = id && !rcm_same_channel(fd, from) ? rcm_channel_lock(fd) : NULL;
-	if (id && to)
+	bool moves = id && !rcm_same_channel(fd, from);
+	struct rcm_channel *to = moves ? rcm_channel_lock(fd) : NULL;
+	if (to)
 		err = id_move(id, from, to, &kernels_reported);
+	else if (moves)
+		err = -errno;	/* the program has closed fd since the command began */
 	if (id && !err)
 		out->events_reported = id->events_reported + kernels_reported;
 	if (to)

@@ -149,6 +149,7 @@ struct rcm_id {
 					 * to every address */
 	uint32_t kernel_id;
 	struct shca_fd name;		/* holds the name of the bound port; a listener listens on it */
+	struct shca_fd name_mark;	/* by which other ids see the name (port_name.c) */
 	struct shca_fd conn;		/* connection */
 	bool watched;			/* the channel's epoll watches conn */
 	struct sockaddr_storage src, dst;
@@ -240,8 +241,9 @@ uint64_t rcm_service_id(const struct rcm_id *id, const struct sockaddr_storage *
 
 /* ---- port_name.c ------------------------------------------------------------------------------------------------ */
 
-/* Takes the name of the id's address and port. Returns a socket that is bound to it, or -errno: -EADDRINUSE. */
-int rcm_name_take(const struct rcm_id *id);
+/* Takes the name of the id's address and port: sets id->name, id->name_mark. Returns 0 or -errno: -EADDRINUSE. */
+int rcm_name_take(struct rcm_id *id);
+void rcm_name_free(struct rcm_id *id);
 /* Connects to the listener of an address. Returns a socket or -errno: -ECONNREFUSED: there is none; -EAGAIN: its backlog is
  * full. */
 int rcm_name_connect(const struct rcm_id *id);

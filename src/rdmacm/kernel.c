@@ -128,7 +128,7 @@ int rcm_kernel_adopt(struct rcm_id *id, const char *call)
 	}
 	if (err)
 		return err;
-	shca_fd_close(&id->name);
+	rcm_name_free(id);
 	id->state = RCM_KERNEL;
 	return RCM_TO_KERNEL;
 }

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of ports. A bound port is an abstract socket name:
+ * Names of ports. A bound port is an abstract socket name, of two sockets:
  *
  *     shca-cm/<uid>/<hash of fabric>/<service id>/<address>
  *
  * The address is hexadecimal, or "*" for a listener to every address, "*4" or "*6" for one that takes a single family
- * (RDMA_OPTION_ID_AFONLY). The kernel gives a name to one socket, and frees the name with the socket, so that a dead
+ * (RDMA_OPTION_ID_AFONLY). The kernel gives a name to one socket of each type, and frees the name with the socket, so that a dead
  * listener refuses at once. Names belong to a network namespace, as ports do. Any process may bind any abstract name: each
  * side of a connection checks the user of the other one (SO_PEERCRED).
+ *
+ * The SOCK_SEQPACKET socket listens. The SOCK_DGRAM socket is the mark of the bound name: another id sees the name by connect() to the
+ * mark, which works whether the id listens or not, and leaves nothing behind. To see a name by bind() is wrong: 1. A looks for the name
+ * "*", and has bound that name for the moment. 2. B looks, too, and gets EADDRINUSE, though no id has the name.
  *
  * As with TCP, a port that is bound for all addresses excludes the same port of any single address. An id binds its own name
  * first and then looks whether a conflicting name is there. So of two conflicting ids at least one sees the other.
  */
 #include <errno.h>
 #include <ifaddrs.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -55,13 +58,13 @@ _Static_assert(sizeof("shca-cm/") + 10 + 1 + 16 + 1 + 16 + 1 + 32 < sizeof(((str
 	       "the longest name");
 
 /* Returns a socket with this name or -errno. */
-static int name_bind(uint64_t service, const char *host)
+static int name_bind(uint64_t service, const char *host, int type)
 {
 	struct sockaddr_un un;
 	socklen_t len = name_address(&un, service, host);
 	int fd;
 
-	fd = fd_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	fd = fd_raise(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&un, len)) {
 		int err = -errno;
 		if (fd >= 0)
@@ -71,20 +74,17 @@ static int name_bind(uint64_t service, const char *host)
 	return fd;
 }
 
-/* Returns true if an id has the name. A name that another thread's look has bound for a moment is free soon. */
+/* Returns true if an id has the name. Without a descriptor for the question: false. */
 static bool name_exists(uint64_t service, const char *host)
 {
-	enum { LOOKS = 20 };
-	int fd = -EADDRINUSE;
+	struct sockaddr_un un;
+	socklen_t len = name_address(&un, service, host);
+	int fd = fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	bool has = fd >= 0 && !connect(fd, (struct sockaddr *)&un, len);
 
-	for (int i = 0; fd == -EADDRINUSE && i < LOOKS; i++) {
-		if (i)
-			poll(NULL, 0, 1);
-		fd = name_bind(service, host);
-	}
 	if (fd >= 0)
 		close(fd);
-	return fd == -EADDRINUSE;
+	return has;
 }
 
 /* Returns whether a single address of this family (AF_UNSPEC: of any) has the port. */
@@ -118,19 +118,34 @@ static bool has_conflict(const struct rcm_id *id, uint64_t service)
 	return name_exists(service, "*4") || name_exists(service, "*6") || any_address_has(service, AF_UNSPEC);
 }
 
-int rcm_name_take(const struct rcm_id *id)
+int rcm_name_take(struct rcm_id *id)
 {
 	uint64_t service = rcm_service_id(id, &id->src);
 	bool any = rcm_is_any(&id->src);
 	char host[40];
 
 	host_part(host, any ? NULL : &id->src, id->af_only ? id->src.ss_family : AF_UNSPEC);
-	int fd = name_bind(service, host);
-	if (fd >= 0 && has_conflict(id, service)) {
+	int fd = name_bind(service, host, SOCK_SEQPACKET);
+	if (fd < 0)
+		return fd;
+	int mark = name_bind(service, host, SOCK_DGRAM), err = mark < 0 ? mark : 0;
+	if (!err && has_conflict(id, service))
+		err = -EADDRINUSE;
+	if (err) {
 		close(fd);
-		return -EADDRINUSE;
+		if (mark >= 0)
+			close(mark);
+		return err;
 	}
-	return fd_raise_over_select(fd);
+	id->name = shca_fd_note(fd_raise_over_select(fd));
+	id->name_mark = shca_fd_note(fd_raise_over_select(mark));
+	return 0;
+}
+
+void rcm_name_free(struct rcm_id *id)
+{
+	shca_fd_close(&id->name);
+	shca_fd_close(&id->name_mark);
 }
 
 static int port_name_connect(uint64_t service, const char *host)

@@ -33,13 +33,11 @@ static int port_take(struct rcm_id *id)
 	for (int tries = 0; tries < 1000; tries++) {
 		if (!chosen)
 			rcm_set_port(&id->src, rcm_free_port());
-		int fd = rcm_name_take(id);
-		if (fd >= 0) {
-			id->name = shca_fd_note(fd);
+		int err = rcm_name_take(id);
+		if (!err)
 			return 0;
-		}
-		if (chosen || fd != -EADDRINUSE)
-			return -shca_refuse(-fd, "rdma_bind_addr: port %u", rcm_port(&id->src));
+		if (chosen || err != -EADDRINUSE)
+			return -shca_refuse(-err, "rdma_bind_addr: port %u", rcm_port(&id->src));
 	}
 	return -shca_refuse(EADDRINUSE, "rdma_bind_addr: no port is free");
 }

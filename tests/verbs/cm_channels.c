@@ -11,6 +11,27 @@
 
 #include "cm.h"
 
+/* ---- the library's calls of epoll_ctl ------------------------------------------------------------------------------ */
+
+/* Set by a test for one call of this thread. */
+static _Thread_local struct {
+	int calls;			/* that go through before the one; -1: none is changed */
+	int close;			/* descriptor that the program closes at this moment; -1: the call fails with ENOSPC */
+} at_epoll = {.calls = -1};
+
+/* The library's calls come here, because the program is before libc. */
+__attribute__((visibility("default"))) int epoll_ctl(int epoll, int op, int fd, struct epoll_event *e)
+{
+	if (at_epoll.calls >= 0 && !at_epoll.calls--) {
+		if (at_epoll.close < 0) {
+			errno = ENOSPC;
+			return -1;
+		}
+		CHECK(!syscall(SYS_close, at_epoll.close), "close");
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll, op, fd, e);
+}
+
 /* ---- ports ------------------------------------------------------------------------------------------------------ */
 
 /* Binds a new id. Returns the id, or NULL with errno. */
@@ -88,6 +109,31 @@ static void ports(void)
 	a = cm_id(ch, RDMA_PS_TCP);
 	CHECK(!rdma_listen(a, 1) && rdma_get_src_port(a), "rdma_listen of an id without address");
 	cm_destroy(a);
+	rdma_destroy_event_channel(ch);
+}
+
+/* A bind that is refused for an id with another address of the port does not wait: the thread does not sleep. */
+static void refused_at_once(void)
+{
+	static const struct {
+		const char *first, *second;
+	} c[] = {{"0.0.0.0", "127.0.0.1"}, {"127.0.0.1", "0.0.0.0"}, {"::", "127.0.0.1"}};
+	enum { BINDS = 30 };
+	struct rdma_event_channel *ch = cm_channel();
+
+	for (size_t i = 0; i < sizeof(c) / sizeof(*c); i++) {
+		struct rdma_cm_id *a = bound(ch, RDMA_PS_TCP, c[i].first, 0, false, false);
+		struct rusage before, after;
+		CHECK(a && !getrusage(RUSAGE_THREAD, &before), "%s", c[i].first);
+		for (int n = 0; n < BINDS; n++)
+			CHECK(!bound(ch, RDMA_PS_TCP, c[i].second, ntohs(rdma_get_src_port(a)), false, false) &&
+			      errno == EADDRINUSE, "%s beside %s", c[i].second, c[i].first);
+		CHECK(!getrusage(RUSAGE_THREAD, &after), "getrusage");
+		long slept = after.ru_nvcsw - before.ru_nvcsw;
+		CHECK(slept < BINDS, "%d binds of %s beside %s: the thread has slept %ld times", BINDS, c[i].second, c[i].first,
+		      slept);
+		cm_destroy(a);
+	}
 	rdma_destroy_event_channel(ch);
 }
 
@@ -382,15 +428,18 @@ static void open_numbers(char is[NUMBERS])
 		is[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* The descriptor that the library has opened since `before`. `of`: the begin of its link in /proc. */
+/* The descriptor that the library has opened since `before`. `of`: the begin of its link in /proc. Of sockets: the one that listens. */
 static int opened_since(const char before[NUMBERS], const char *of)
 {
-	int found = -1;
+	int found = -1, listens = 1;
+	socklen_t size = sizeof(listens);
 
 	for (int fd = 0; fd < NUMBERS; fd++) {
 		char path[32], to[64] = "";
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		if (before[fd] || readlink(path, to, sizeof(to) - 1) < 0 || strncmp(to, of, strlen(of)))
+			continue;
+		if (!strcmp(of, "socket:") && (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens))
 			continue;
 		CHECK(found < 0, "both %d and %d are new", found, fd);
 		found = fd;
@@ -610,6 +659,86 @@ static void migration(void)
 	rdma_destroy_event_channel(s);
 }
 
+/* A client whose request has not come goes with the listener. Here the target has no room for a watch of it: the client is
+ * refused, as by a listener that is destroyed. */
+static void migration_of_arriving(void)
+{
+	struct rdma_event_channel *s = cm_channel(), *other = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 8);
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char byte;
+
+	name_of_port(ntohs(rdma_get_src_port(l)), a.sun_path + 1);
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(a.sun_path + 1));
+	CHECK(client >= 0 && !connect(client, (struct sockaddr *)&a, len), "connect");
+	struct rdma_cm_event *ev;
+	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK) && rdma_get_cm_event(s, &ev) == -1 && errno == EAGAIN, "an event without REQ");
+	/* calls before: look at the target, at the source, at the target, the listener's old and new watch, the old watch */
+	at_epoll.calls = 6;
+	at_epoll.close = -1;
+	CHECK(!rdma_migrate_id(l, other) && at_epoll.calls < 0, "rdma_migrate_id of a listener: %s", strerror(errno));
+	struct pollfd p = {.fd = client, .events = POLLIN};
+	CHECK(poll(&p, 1, 20000) == 1 && recv(client, &byte, 1, 0) == 0, "the client is left without an answer");
+	close(client);
+	struct rdma_cm_id *id = cm_resolved(s, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(l)));
+	cm_connect(id);
+	cm_destroy(cm_request(other));
+	cm_destroy(id);
+	cm_destroy(l);
+	rdma_destroy_event_channel(s);
+	rdma_destroy_event_channel(other);
+}
+
+/* A migration that fails leaves the id as it was: with its channel, which reports its events. */
+static void migration_fails(void)
+{
+	struct rdma_event_channel *s = cm_channel(), *c = cm_channel(), *other = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 8);
+	uint16_t port = ntohs(rdma_get_src_port(l));
+	struct rdma_cm_id *id = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", port);
+
+	cm_qp(id, IBV_QPT_RC);
+	cm_connect(id);
+	/* the target has no room for a watch. Calls of epoll_ctl before: look at the target, at the source, at the target, end
+	 * the old watch */
+	at_epoll.calls = 4;
+	at_epoll.close = -1;
+	CHECK(rdma_migrate_id(id, other) == -1 && errno == ENOSPC, "rdma_migrate_id: %s", strerror(errno));
+	CHECK(at_epoll.calls < 0 && id->channel == c, "the channel of an id that was not migrated");
+	at_epoll.calls = 4;
+	CHECK(rdma_migrate_id(l, other) == -1 && errno == ENOSPC && at_epoll.calls < 0, "rdma_migrate_id of a listener: %s",
+	      strerror(errno));
+	/* the listener with its request, and the id with the answer */
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	CHECK(poll(&p, 1, 20000) == 1, "a listener that was not migrated is not watched");
+	cm_destroy(cm_request(s));
+	p.fd = c->fd;
+	CHECK(poll(&p, 1, 20000) == 1, "an id that was not migrated is not watched");
+	cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);
+	/* the source is no channel, or is closed; ucma_migrate_id has these errors */
+	struct rdma_event_channel none = *c;
+	int pipes[2];
+	CHECK(!pipe(pipes), "pipe");
+	none.fd = pipes[0];
+	id->channel = &none;
+	CHECK(rdma_migrate_id(id, other) == -1 && errno == EINVAL, "from a pipe: %s", strerror(errno));
+	close(pipes[0]);
+	close(pipes[1]);
+	CHECK(rdma_migrate_id(id, other) == -1 && errno == ENOENT, "from a closed channel: %s", strerror(errno));
+	id->channel = c;
+	/* the target is closed by another thread meanwhile: third call, behind the looks at the target and at the source */
+	at_epoll.calls = 2;
+	at_epoll.close = other->fd;
+	CHECK(rdma_migrate_id(id, other) == -1 && errno == EBADF, "to a channel that is being closed: %s", strerror(errno));
+	CHECK(at_epoll.calls < 0 && id->channel == c, "the channel of an id that was not migrated");
+	free(other);
+	cm_destroy(id);
+	cm_destroy(l);
+	rdma_destroy_event_channel(c);
+	rdma_destroy_event_channel(s);
+}
+
 static void options(void)
 {
 	struct rdma_event_channel *c = cm_channel();
@@ -780,6 +909,7 @@ int main(void)
 	all_closed();
 	stopped();
 	ports();
+	refused_at_once();
 	ports_at_once();
 	another_users_name(false);
 	another_users_name(true);
@@ -791,6 +921,8 @@ int main(void)
 	starved();
 	synchronous();
 	migration();
+	migration_fails();
+	migration_of_arriving();
 	options();
 	threads();
 	return 0;
