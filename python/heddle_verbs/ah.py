@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Address handles, kept."""
 import collections
+import errno
 
 from pyverbs.addr import AH
 
-from .errors import naming
+from .errors import OneProcess, VerbsError, naming
 
 
-class AHCache:
+class AHCache(OneProcess):
     """Address handles of a protection domain by path. The least recently used of more than `most` is destroyed."""
 
     def __init__(self, pd, most=1024):
+        if not isinstance(most, int) or most < 1:
+            raise VerbsError('a cache of at least one address handle', errno.EINVAL, most=most)
         self.pd = pd
         self.most = most
         self.made = 0

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Paths: all that a queue pair or an address handle needs to know of the way to its peer, from one description string."""
 import copy
+import errno
 import ipaddress
+import operator
 
 import pyverbs.enums as e
 from pyverbs.addr import GID, AHAttr, GlobalRoute
@@ -13,7 +15,7 @@ _MTU_CODE = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 
 
 def _number(text):
-    return int(str(text), 0)
+    return int(text, 0) if isinstance(text, str) else operator.index(text)
 
 
 def _bits(count):
@@ -26,8 +28,14 @@ def _bits(count):
     return read
 
 
+_FLAGS = {'1': True, 'yes': True, 'true': True, 'on': True, '0': False, 'no': False, 'false': False, 'off': False}
+
+
 def _flag(text):
-    return str(text).lower() in ('1', 'yes', 'true', 'on')
+    word = str(text).lower()
+    if word not in _FLAGS:
+        raise ValueError('yes or no')
+    return _FLAGS[word]
 
 
 def _gid(text):
@@ -69,37 +77,45 @@ _FIELDS = {
     'srd': ('srdatomic', _bits(8), str, 1),
     'drd': ('drdatomic', _bits(8), str, 1),
 }
+# attribute: (name, how to read it, default)
+_ATTRIBUTES = {attribute: (name, read, default) for name, (attribute, read, _, default) in _FIELDS.items()}
 
 
 class Path:
     """A path between two ports, or two queue pairs of them.
 
     Path('port=shca0/1 dlid=1 dqpn=0x41 mtu=2048'), or Path(port=..., dgid=..., dqpn=...), or both; str() gives a description
-    that makes the same path again. Paths can be pickled; the port goes by its name. Times are exponents as in IBTA:
-    4.096 us * 2^n.
+    that makes the same path again. Every value is checked where it is set. Paths can be pickled; the port goes by its name. Times are
+    exponents as in IBTA: 4.096 us * 2^n.
     """
 
     def __init__(self, text='', **values):
-        for attribute, _, _, default in _FIELDS.values():
+        for attribute, (_, _, default) in _ATTRIBUTES.items():
             object.__setattr__(self, attribute, default)
-        known = {attribute for attribute, _, _, _ in _FIELDS.values()}
-        for word in text.split():
+        seen = set()
+        for word in (text.decode() if isinstance(text, bytes) else str(text)).split():
             name, equals, value = word.partition('=')
             if not equals or name not in _FIELDS:
-                raise VerbsError('no field of a path', 22, word=repr(word), fields=','.join(_FIELDS))
-            attribute, read, _, _ = _FIELDS[name]
-            try:
-                setattr(self, attribute, read(value))
-            except (ValueError, ipaddress.AddressValueError) as err:
-                raise VerbsError('a path (%s)' % err, 22, **{name: value}) from err
+                raise VerbsError('no field of a path', errno.EINVAL, word=repr(word), fields=','.join(_FIELDS))
+            if name in seen:
+                raise VerbsError('a path that has a field twice', errno.EINVAL, field=name, text=repr(text))
+            seen.add(name)
+            setattr(self, _FIELDS[name][0], value)
         for name, value in values.items():
-            if name not in known:
-                raise VerbsError('no field of a path', 22, word=name, fields=','.join(sorted(known)))
-            setattr(self, name, get_end_port(value) if name == 'port' and value is not None else value)
+            setattr(self, name, value)
 
     def __setattr__(self, name, value):
-        if name in ('sgid', 'dgid') and value is not None:
-            value = gid_text(value)
+        if name not in _ATTRIBUTES:
+            raise VerbsError('no field of a path', errno.EINVAL, word=name, fields=','.join(sorted(_ATTRIBUTES)))
+        field, read, default = _ATTRIBUTES[name]
+        # a field without default may be unknown
+        if value is not None or default is not None:
+            try:
+                value = read(value)
+            except VerbsError:
+                raise
+            except (ValueError, TypeError) as err:
+                raise VerbsError('a path (%s)' % err, errno.EINVAL, **{field: value}) from err
         object.__setattr__(self, name, value)
 
     def __str__(self):
@@ -158,7 +174,7 @@ class Path:
 
     def ah_attr(self):
         if self.port is None:
-            raise VerbsError('an address handle for a path without port', 22, path=self)
+            raise VerbsError('an address handle for a path without port', errno.EINVAL, path=self)
         bits = self.slid & ((1 << self.port.attr.lmc) - 1)
         route = None
         if self.has_grh:
@@ -175,7 +191,8 @@ class Path:
             path.qkey = qkey
         if wc.wc_flags & e.IBV_WC_GRH:
             if len(grh) < 40:
-                raise VerbsError('the receive of a datagram with GRH begins with 40 bytes, which are to be given', 22, have=len(grh))
+                raise VerbsError('the receive of a datagram with GRH begins with 40 bytes, which are to be given', errno.EINVAL,
+                                 have=len(grh))
             word = int.from_bytes(grh[:4], 'big')
             path.has_grh = True
             path.traffic_class, path.flow_label = word >> 20 & 0xff, word & 0xfffff

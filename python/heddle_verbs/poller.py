@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A completion queue that can be waited for."""
+import collections
 import errno
+import math
 import os
 import select
 import threading
@@ -9,9 +11,29 @@ import time
 import pyverbs.enums as e
 from pyverbs.cq import CQ, CompChannel
 
-from .errors import VerbsError, WCError, naming
+from .errors import OneProcess, VerbsError, WCError, naming
 
 _lock = threading.Lock()
+_LONGEST = 1e6    # seconds of one sleep; a longer one is taken up again
+
+
+def _forked():
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _seconds(timeout):
+    """A timeout as poll() takes it; None: for ever."""
+    try:
+        seconds = math.inf if timeout is None else float(timeout)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise VerbsError('a timeout is a number of seconds, or None', errno.EINVAL, timeout=repr(timeout))
+    return None if seconds == math.inf else seconds
 
 
 def _descriptors():
@@ -35,11 +57,13 @@ def _open_channel(ctx):
         return CompChannel(ctx), None
 
 
-class CQPoller:
+class CQPoller(OneProcess):
     """A completion queue with its channel: poll with a timeout, iteration, and a wake-up for other threads.
 
-    poller.cq goes to queue pairs. One thread at a time polls.
+    poller.cq goes to queue pairs. One thread at a time polls; others that call poll() wait until that thread is done.
     """
+    _bell = -1
+    _closing = False
 
     def __init__(self, ctx, depth, vector=0, solicited_only=False):
         self.channel, self._fd = _open_channel(ctx)
@@ -52,14 +76,18 @@ class CQPoller:
         if self._fd is not None:
             self._poll.register(self._fd, select.POLLIN)
         self.sleeps = 0
+        self._pid = os.getpid()
+        self._turn = threading.Lock()    # its holder polls
+        self._pending = collections.deque()    # taken by an iterwc() that has not given them
 
     def _check_open(self):
         """pyverbs does not: a call of a closed queue would end the process."""
-        if self._bell < 0:
+        if self._bell < 0 or self._closing:
             raise VerbsError('a poller that was closed', errno.EBADF)
+        if self._pid != os.getpid():
+            raise VerbsError('a poller of the process that has forked this one', errno.ENODEV)
 
     def _take(self, most):
-        self._check_open()
         with naming('polling the completion queue'):
             return self.cq.poll(most)[1]
 
@@ -71,12 +99,27 @@ class CQPoller:
             return False
 
     def poll(self, timeout=None, most=16):
-        """A list of up to `most` completions. Waits for the first: `timeout` seconds at most (None: for ever; 0: not at all).
-        The list is empty when the time is over, or when another thread has called wakeup()."""
-        end = None if timeout is None else time.monotonic() + timeout
+        """A list of up to `most` completions. Waits for the first: `timeout` seconds at most (None: for ever; 0 or less: not at all).
+        The list is empty when the time is over, or when another thread has called wakeup() or close()."""
+        left = _seconds(timeout)
+        if not isinstance(most, int) or most < 1:
+            raise VerbsError('a poll for at least one completion', errno.EINVAL, most=most)
+        self._check_open()
+        end = None if left is None else time.monotonic() + max(0, left)
+        if not self._turn.acquire(timeout=-1 if end is None else min(max(0, left), _LONGEST)):
+            return []
+        try:
+            return self._wait(end, most)
+        finally:
+            self._turn.release()
+
+    def _wait(self, end, most):
+        self._check_open()
+        if self._pending:
+            return [self._pending.popleft() for _ in range(min(most, len(self._pending)))]
         while True:
             wcs = self._take(most)
-            if wcs or self._rung():
+            if wcs or self._rung() or self._closing:
                 return wcs
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
@@ -90,27 +133,29 @@ class CQPoller:
 
     def _sleep(self, left):
         self.sleeps += 1
+        left = _LONGEST if left is None else min(left, _LONGEST)
         if self._fd is None:
-            time.sleep(0.001 if left is None else min(left, 0.001))
+            time.sleep(max(0, min(left, 0.001)))
             return
-        ready = self._poll.poll(None if left is None else max(0, left) * 1000)
+        ready = self._poll.poll(max(0, left) * 1000)
         if any(fd == self._fd for fd, _ in ready):
             self.channel.get_cq_event(self.cq)
             self.cq.ack_events(1)
 
     def iterwc(self, count=None, timeout=None, qp=None, path=None):
         """Completions, one after the other: `count` of them, or until none has come for `timeout` seconds, or wakeup(). One that has
-        failed is raised as a WCError."""
+        failed is raised as a WCError. Completions behind the last one that was given are there for the next call."""
         seen = 0
         while count is None or seen < count:
             wcs = self.poll(timeout, 16 if count is None else min(16, count - seen))
             if not wcs:
                 return
-            for wc in wcs:
-                seen += 1
-                if wc.status != e.IBV_WC_SUCCESS:
-                    raise WCError(wc, qp if qp is not None and qp.qp_num == wc.qp_num else None, path)
-                yield wc
+            wc = wcs[0]
+            self._pending.extendleft(reversed(wcs[1:]))
+            seen += 1
+            if wc.status != e.IBV_WC_SUCCESS:
+                raise WCError(wc, qp if qp is not None and qp.qp_num == wc.qp_num else None, path)
+            yield wc
 
     __iter__ = iterwc
 
@@ -124,15 +169,36 @@ class CQPoller:
         return self._fd
 
     def close(self):
-        self.cq.close()
+        """Ends a poll() under way. Closes the queue pairs of the completion queue, as pyverbs does."""
+        if self._bell < 0:
+            return
+        if self._pid != os.getpid():    # the bell, and perhaps a holder of the turn, are the other process's
+            self._close()
+            return
+        self._closing = True    # for threads that wait for their turn: the bell ends one poll() only
+        os.eventfd_write(self._bell, 1)
+        with self._turn:
+            self._close()
+
+    def _close(self):
+        if self._bell < 0:
+            return
+        with naming('closing a poller'):
+            self.cq.close()
         bell, self._bell = self._bell, -1    # poll() refuses from here on, whatever the channel says
+        self._fd = None
         try:
             self.channel.close()
         finally:
-            if bell >= 0:
-                os.close(bell)
+            os.close(bell)
+
+    def __del__(self):
+        if self._bell >= 0:
+            os.close(self._bell)
+            self._bell = -1
 
     def __enter__(self):
+        self._check_open()
         return self
 
     def __exit__(self, *exc):

@@ -1,23 +1,49 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One resolver for ports: by device, device and number, GID, LID or GUID."""
+import errno
 import ipaddress
+import os
 import threading
 
 import pyverbs.enums as e
 from pyverbs.device import Context, get_device_list
 
-from .errors import VerbsError, naming
+from .errors import VerbsError, lasting, naming
+
+
+@lasting
+class _Context(Context):
+    """pyverbs' context that knows whether it was closed."""
+    closed = False
+
+    def close(self):
+        self.closed = True
+        super().close()
+
 
 _MTU = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 _lock = threading.Lock()
 _contexts = {}
+_parents = []    # of the processes that this one was forked from: closing them here is left to the end of the process
+
+
+def _forked():
+    """A forked child opens devices anew: a context works in the process that opened it."""
+    global _lock
+    _lock = threading.Lock()
+    _parents.append(dict(_contexts))
+    _contexts.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def gid_text(gid):
     """A GID of any form (pyverbs, bytes, text) as IPv6 text: 'fe80::5:0:0:1'."""
-    if isinstance(gid, bytes):
-        return str(ipaddress.IPv6Address(gid))
-    return str(ipaddress.IPv6Address(str(gid).strip()))
+    try:
+        return str(ipaddress.IPv6Address(bytes(gid) if isinstance(gid, (bytes, bytearray, memoryview)) else str(gid).strip()))
+    except ValueError as err:
+        raise VerbsError('a GID (%s)' % err, errno.EINVAL, gid=gid) from err
 
 
 def gid_bytes(gid):
@@ -45,11 +71,14 @@ class EndPort:
 
     @property
     def ctx(self):
-        """The device's context, which all its ports and their users in this process share. Opened when first used."""
+        """The device's context, which all its ports and their users in this process share. Opened when first used, and when it was
+        closed."""
         with _lock:
-            if self.device not in _contexts:
+            if self.device not in _contexts or _contexts[self.device].closed:
+                if self.device not in _names():
+                    raise VerbsError('no such device', errno.ENODEV, device=self.device, devices=','.join(_names()))
                 with naming('opening the device', device=self.device):
-                    _contexts[self.device] = Context(name=self.device)
+                    _contexts[self.device] = _Context(name=self.device)
             return _contexts[self.device]
 
     @property
@@ -106,6 +135,8 @@ class EndPort:
 
     def pkey_index(self, pkey):
         """The place of a P_Key in the table; of the full or the limited form of it."""
+        if not isinstance(pkey, int):
+            raise VerbsError('a P_Key is a number', errno.EINVAL, pkey=repr(pkey))
         for i, have in enumerate(self.pkeys):
             if have & 0x7fff == pkey & 0x7fff:
                 return i
@@ -129,7 +160,7 @@ def _closes(port, what):
     """Whether the words name this port."""
     try:
         return gid_text(what) in port.gids
-    except ValueError:
+    except VerbsError:
         pass
     try:
         number = int(what, 0)
@@ -160,7 +191,8 @@ def get_end_port(what=None):
     if isinstance(what, EndPort):
         return what
     if what is not None:
-        what = str(what)
+        # the 16 bytes of a GID, as gid_bytes and pyverbs have them, or text
+        what = gid_text(what) if isinstance(what, bytes) and len(what) == 16 else str(what)
         device, _, number = what.partition('/')
         if device in _names():
             return _port_of(device, number, what)

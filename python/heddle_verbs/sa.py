@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Path records of a subnet administrator, by management datagrams (umad.py): of any device."""
 import collections
+import errno
 
 from .errors import VerbsError
 from .ports import gid_bytes, gid_text
@@ -29,14 +30,20 @@ _COMPONENTS = {'dgid': (8, 16, 2), 'sgid': (24, 16, 3), 'dlid': (40, 2, 4), 'sli
 def path_records(umad, most=127, reversible=False, **properties):
     """The records of the paths that fit: dgid, sgid, dlid, slid, traffic_class, pkey, sl, at most `most`. Returns a list."""
     record, mask = bytearray(64), 1 << 12
+    if not isinstance(most, int) or most < 1:
+        raise VerbsError('at least one path record', errno.EINVAL, most=most)
     for name, value in properties.items():
-        if name == 'sl':
-            record[53] = value & 15
+        if name == 'sl' and isinstance(value, int) and 0 <= value < 16:
+            record[53] = value
             mask |= 1 << 15
             continue
+        if name == 'sl':
+            raise VerbsError('a component of a path record', errno.EINVAL, sl=value)
         if name not in _COMPONENTS:
-            raise VerbsError('no component of a path record that can be asked for', 22, name=name, names=','.join(sorted(_COMPONENTS)))
+            raise VerbsError('no component of a path record that can be asked for', errno.EINVAL, name=name, names=','.join(sorted(_COMPONENTS)))
         at, width, bit = _COMPONENTS[name]
+        if width != 16 and not (isinstance(value, int) and 0 <= value < 1 << 8 * width):
+            raise VerbsError('a component of a path record', errno.EINVAL, **{name: value})
         record[at:at + width] = gid_bytes(value) if width == 16 else value.to_bytes(width, 'big')
         mask |= 1 << bit
     record[49] = (reversible << 7) | min(most, 127)
@@ -62,7 +69,7 @@ def resolve_path(path, umad=None, reversible=True, properties=None):
     umad: of the port. properties: components that the path must have (path_records).
     """
     if path.port is None or path.dgid is None:
-        raise VerbsError('a path is resolved by its port and dgid', 22, path=path)
+        raise VerbsError('a path is resolved by its port and dgid', errno.EINVAL, path=path)
     if umad is None:
         with get_umad(path.port) as umad:
             return resolve_path(path, umad, reversible, properties)

@@ -3,12 +3,13 @@
 
 An Umad is a port's file with an agent for each class that is used. It is a context manager. One thread at a time may use it.
 """
+import errno
 import fcntl
 import os
 import select
 import struct
 
-from .errors import VerbsError, naming
+from .errors import OneProcess, VerbsError, naming
 from .ports import gid_bytes
 
 SUBN_LID, SUBN_ADM, PERFORMANCE, SUBN_DIRECTED = 0x01, 0x03, 0x04, 0x81
@@ -60,22 +61,30 @@ class MADError(VerbsError):
         self.status = status
 
 
-class Umad:
+class Umad(OneProcess):
     """The management datagrams of a port."""
+    _fd = -1
 
     def __init__(self, port, timeout=1.0, retries=3):
+        # a timeout of 0 is "there is no answer" to the kernel, and a wait for ever here
+        if not 0 < timeout < 1 << 20 or not 0 <= retries < 1 << 31:
+            raise VerbsError('a timeout of more than 0 seconds, and 0 retries or more', errno.EINVAL, timeout=timeout, retries=retries)
         self.port = port
         self.timeout = timeout
         self.retries = retries
         self._agents = {}
         self._tid = 0
-        self._fd = -1
         path = device_file(port)
         with naming('opening the management datagrams', port=port, file=path):
             self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             fcntl.ioctl(self._fd, _ENABLE_PKEY)
 
+    def _check_open(self):
+        if self._fd < 0:
+            raise VerbsError('management datagrams that were closed', errno.EBADF, port=self.port)
+
     def __enter__(self):
+        self._check_open()
         return self
 
     def __exit__(self, *exc):
@@ -89,6 +98,8 @@ class Umad:
             os.close(self._fd)
         self._fd = -1
 
+    __del__ = close
+
     def _agent(self, mgmt_class):
         if mgmt_class not in self._agents:
             request = bytearray(struct.pack('=I16sBBB3sB x', 0, bytes(16), mgmt_class not in (SUBN_LID, SUBN_DIRECTED), mgmt_class,
@@ -101,7 +112,9 @@ class Umad:
     def _receive(self):
         """The next datagram: (status of the header, MAD), however long."""
         while True:
-            select.select([self._fd], [], [])
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            poll.poll()
             try:
                 raw = os.read(self._fd, _HEADER.size + (1 << 20))
             except BlockingIOError:
@@ -113,13 +126,19 @@ class Umad:
 
         lid: where to; of the administrator, the port's SM LID unless it is said. gid: with a GRH. path: the ports of a directed route.
         """
+        self._check_open()
         smp = mgmt_class in (SUBN_LID, SUBN_DIRECTED)
         agent = self._agent(mgmt_class)
         self._tid = self._tid + 1 & 0xffffffff
         mad = bytearray(256)
         struct.pack_into('>BBBBHHQHHI', mad, 0, 1, mgmt_class, _VERSIONS.get(mgmt_class, 1), method, 0, 0, self._tid, attribute, 0, modifier)
         if mgmt_class == SUBN_DIRECTED:
-            route = bytes(path or ())
+            try:
+                route = bytes(path or ())
+            except (ValueError, TypeError) as err:
+                raise VerbsError('a directed route (%s)' % err, errno.EINVAL, path=path) from err
+            if len(route) > 63:
+                raise VerbsError('a directed route has 63 hops', errno.EINVAL, hops=len(route))
             mad[7] = len(route)
             mad[32:36] = b'\xff\xff\xff\xff'
             mad[129:129 + len(route)] = route
@@ -127,10 +146,16 @@ class Umad:
         elif mgmt_class == SUBN_ADM:
             struct.pack_into('>Q', mad, 48, comp_mask)
         offset = 56 if mgmt_class == SUBN_ADM else 64
+        most = 64 if smp else 256 - offset
+        if len(data) > most:
+            raise VerbsError('a management datagram of one packet', errno.EMSGSIZE, have=len(data), most=most)
         mad[offset:offset + len(data)] = data
         if lid is None:
             lid = self.port.sm_lid if mgmt_class == SUBN_ADM else self.port.lid
-        header = _HEADER.pack(agent, 0, int(self.timeout * 1000), self.retries, 0, struct.pack('>I', 0 if smp else 1),
+        for name, value, bits in (('lid', lid, 16), ('modifier', modifier, 32), ('comp_mask', comp_mask, 64), ('attribute', attribute, 16)):
+            if not isinstance(value, int) or not 0 <= value < 1 << bits:
+                raise VerbsError('a field of a management datagram', errno.EINVAL, **{name: value, 'bits': bits})
+        header = _HEADER.pack(agent, 0, max(1, int(self.timeout * 1000)), self.retries, 0, struct.pack('>I', 0 if smp else 1),
                               struct.pack('>I', 0 if smp else QP1_QKEY), struct.pack('>H', lid), 0, 0, gid is not None, 0, 1, 0,
                               gid_bytes(gid) if gid is not None else bytes(16), bytes(4), 0)
         fields = dict(port=self.port, lid=lid, mgmt_class='0x%02x' % mgmt_class, attribute='0x%04x' % attribute)

@@ -225,10 +225,12 @@ static bool rule_matches(const struct rule *r, const struct fields *f)
 	const char *at = r->specs;
 
 	for (unsigned i = 0; i < r->attr.num_of_specs; i++) {
-		const struct ibv_flow_spec *s = (const struct ibv_flow_spec *)(const void *)at;
-		if (!spec_matches(s, f))
+		struct ibv_flow_spec s = {.hdr = {.size = 0}};	/* specs stand behind each other without alignment */
+		memcpy(&s, at, offsetof(struct ibv_flow_spec, hdr) + sizeof(s.hdr));
+		memcpy(&s, at, s.hdr.size);
+		if (!spec_matches(&s, f))
 			return false;
-		at += s->hdr.size;
+		at += s.hdr.size;
 	}
 	return true;
 }
