@@ -6,6 +6,7 @@
 #ifndef BASE_STACK_H
 #define BASE_STACK_H
 
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +42,28 @@ static inline void stack_restore(size_t before)
 	if (!pthread_attr_setstacksize(&attr, before))
 		pthread_setattr_default_np(&attr);
 	pthread_attr_destroy(&attr);
+}
+
+/* For dl_iterate_phdr: adds the thread-local memory of a loaded object. */
+static inline int stack_add_tls(struct dl_phdr_info *o, size_t size, void *sum)
+{
+	(void)size;
+	for (int i = 0; i < o->dlpi_phnum; i++)
+		if (o->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum += o->dlpi_phdr[i].p_memsz + o->dlpi_phdr[i].p_align;
+	return 0;
+}
+
+/* Returns the size of a stack, for pthread_attr_setstacksize, on which a thread has `bytes`. glibc takes the thread-local memory
+ * of the program and its libraries from a thread's stack, which may leave nothing of a small one: pthread_create says EINVAL
+ * then, or the thread ends by SIGSEGV. */
+static inline size_t stack_for(size_t bytes)
+{
+	enum { RESERVE = 8192 };	/* struct pthread, and glibc's room for objects that are loaded later */
+
+	bytes += (size_t)sysconf(_SC_THREAD_STACK_MIN) + RESERVE;
+	dl_iterate_phdr(stack_add_tls, &bytes);
+	return (bytes + 4095) & ~(size_t)4095;
 }
 
 /* Least stack of a main thread that starts a job or calls MPI_Init, in KiB. MPI_Init was measured to take between 16 and 20. */

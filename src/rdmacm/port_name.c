@@ -5,13 +5,13 @@
  *     shca-cm/<uid>/<hash of fabric>/<service id>/<address>
  *
  * The address is hexadecimal, or "*" for a listener to every address, "*4" or "*6" for one that takes a single family
- * (RDMA_OPTION_ID_AFONLY). The kernel gives a name to one socket of each type, and frees the name with the socket, so that a dead
- * listener refuses at once. Names belong to a network namespace, as ports do. Any process may bind any abstract name: each
+ * (RDMA_OPTION_ID_AFONLY). The kernel gives a name to one socket of each type, and frees the name with the socket, so that a
+ * dead listener refuses at once. Names belong to a network namespace, as ports do. Any process may bind any abstract name: each
  * side of a connection checks the user of the other one (SO_PEERCRED).
  *
- * The SOCK_SEQPACKET socket listens. The SOCK_DGRAM socket is the mark of the bound name: another id sees the name by connect() to the
- * mark, which works whether the id listens or not, and leaves nothing behind. To see a name by bind() is wrong: 1. A looks for the name
- * "*", and has bound that name for the moment. 2. B looks, too, and gets EADDRINUSE, though no id has the name.
+ * The SOCK_SEQPACKET socket listens. The SOCK_DGRAM socket is the mark of the bound name: another id sees the name by connect()
+ * to the mark, which works whether the id listens or not, and leaves nothing behind. To see a name by bind() is wrong: 1. A looks
+ * for "*", and has bound that name for the moment. 2. B looks, too, and gets EADDRINUSE, though no id has the name.
  *
  * As with TCP, a port that is bound for all addresses excludes the same port of any single address. An id binds its own name
  * first and then looks whether a conflicting name is there. So of two conflicting ids at least one sees the other.

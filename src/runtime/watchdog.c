@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One thread, alive only while a call is watched or soon will be: a signal or a timer would be the application's. */
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "runtime/runtime.h"
 #include "runtime/thread.h"
 #include "runtime/watchdog.h"
@@ -54,7 +54,7 @@ static void watchdog_start(void)
 
 	/* a small stack suffices */
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 64 * 1024 > PTHREAD_STACK_MIN ? 64 * 1024 : PTHREAD_STACK_MIN);
+	pthread_attr_setstacksize(&attr, stack_for(64 * 1024));
 	dog.running = !hdl_thread_create(&dog.thread, &attr, watchdog_watch, NULL, NULL);
 	pthread_attr_destroy(&attr);
 	if (!dog.running)	/* no thread can be created: the call is unbounded, but not refused */

@@ -428,7 +428,8 @@ static void open_numbers(char is[NUMBERS])
 		is[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* The descriptor that the library has opened since `before`. `of`: the begin of its link in /proc. Of sockets: the one that listens. */
+/* The descriptor that the library has opened since `before`. `of`: the begin of its link in /proc. Of sockets: the one that
+ * listens. */
 static int opened_since(const char before[NUMBERS], const char *of)
 {
 	int found = -1, listens = 1;

@@ -7,7 +7,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows tests/verbs/memory_keys \
 	tests/verbs/memory_keys_layouts tests/verbs/memory_keys_remote \
 	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults \
-	tests/verbs/raw_packets tests/verbs/raw_steering
+	tests/verbs/raw_packets tests/verbs/raw_steering tests/verbs/large_tls
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
@@ -83,6 +83,9 @@ tests_verbs_atomic_write_LDFLAGS = $(NOWRAP)
 tests_verbs_link_ethernet_SOURCES = tests/verbs/link_ethernet.c tests/verbs/vt.h
 tests_verbs_link_ethernet_LDADD = $(verbs_ldadd)
 tests_verbs_link_ethernet_LDFLAGS = $(NOWRAP)
+tests_verbs_large_tls_SOURCES = tests/verbs/large_tls.c tests/verbs/vt.h
+tests_verbs_large_tls_LDADD = $(verbs_ldadd)
+tests_verbs_large_tls_LDFLAGS = $(NOWRAP)
 tests_verbs_timestamps_SOURCES = tests/verbs/timestamps.c tests/verbs/vt.h
 tests_verbs_timestamps_LDADD = $(verbs_ldadd)
 tests_verbs_timestamps_LDFLAGS = $(NOWRAP)
@@ -190,7 +193,7 @@ tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 # RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
 cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports tests/verbs/cm_ib \
 	tests/verbs/fork_locks tests/verbs/manual_mckey tests/verbs/manual_apm tests/verbs/manual_mc tests/verbs/manual_srq \
-	tests/verbs/manual_calls
+	tests/verbs/manual_calls tests/verbs/mixed
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
@@ -213,6 +216,9 @@ tests_verbs_cm_ib_LDFLAGS = $(NOWRAP)
 tests_verbs_fork_locks_SOURCES = tests/verbs/fork_locks.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_fork_locks_LDADD = $(cm_ldadd)
 tests_verbs_fork_locks_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
+tests_verbs_mixed_SOURCES = tests/verbs/mixed.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_mixed_LDADD = $(cm_ldadd)
+tests_verbs_mixed_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_channels_LDADD = $(cm_ldadd)
 tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)

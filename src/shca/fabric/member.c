@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "shca/fabric/fabric.h"
 #include "shca/fabric/memcheck.h"
 
@@ -321,14 +322,13 @@ int shca_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), voi
 	pthread_attr_t attr;
 	sigset_t all, old;
 
-	stack += (size_t)sysconf(_SC_THREAD_STACK_MIN);
 #if defined(SHCA_SANITIZED)
 	stack += 1 << 20;
 #endif
 	int err = pthread_attr_init(&attr);
 	if (err)
 		return -err;
-	err = pthread_attr_setstacksize(&attr, (stack + 4095) & ~(size_t)4095);
+	err = pthread_attr_setstacksize(&attr, stack_for(stack));
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (!err)
