@@ -110,7 +110,7 @@ tests_unit_runtime_wait_LDADD = $(CRITERION_LIBS)
 tests_unit_runtime_threads_SOURCES = tests/unit/runtime_threads.c src/runtime/threads.c
 tests_unit_runtime_threads_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_runtime_threads_LDADD = $(CRITERION_LIBS)
-tests_unit_runtime_base_SOURCES = tests/unit/runtime_base.c $(runtime_base_sources) src/runtime/alive.c
+tests_unit_runtime_base_SOURCES = tests/unit/runtime_base.c $(runtime_base_sources) src/runtime/alive.c src/runtime/watchdog.c
 tests_unit_runtime_base_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_runtime_base_LDADD = $(CRITERION_LIBS)
 endif

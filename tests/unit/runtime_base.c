@@ -12,6 +12,7 @@
 
 #include "runtime/launched_by.h"
 #include "runtime/runtime.h"
+#include "runtime/watchdog.h"
 
 /* ---- variables ------------------------------------------------------------------------------------------------ */
 
@@ -288,4 +289,18 @@ Test(proc, lives_and_ends)
 	other = me;
 	other.start = 0;
 	cr_assert_eq(hdl_proc_state(&other), HDL_PROC_UNKNOWN);
+}
+
+/* ---- the watchdog ----------------------------------------------------------------------------------------------- */
+
+static _Thread_local char large[512 << 10];
+
+/* The thread that bounds a call has a small stack, beside all of the program's thread-local memory. */
+Test(watchdog, beside_much_thread_local_memory, .exit_code = 5)
+{
+	memset(large, 1, sizeof(large));
+	alarm(60);
+	hdl_watch("this test", 20000, 5);
+	for (;;)
+		pause();
 }

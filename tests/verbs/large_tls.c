@@ -45,7 +45,7 @@ int main(void)
 	if (!p.child)
 		raise(SIGKILL);
 	int status;
-	CHECK(waitpid(p.child, &status, 0) == p.child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %#x", status);
+	CHECK(waitpid(p.child, &status, 0) == p.child && WIFSIGNALED(status), "status %#x", status);
 	vt_expect(cq, 2, IBV_WC_WR_FLUSH_ERR);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
 	vt_close(&t);
