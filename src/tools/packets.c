@@ -361,7 +361,8 @@ static void write_packet(struct packets *p, const struct packet *k)
 	uint32_t have = k->offset < r->kept ? r->kept - k->offset : 0;
 	if (have > k->len)
 		have = k->len;
-	put_bytes(p, r->data + k->offset, have);
+	if (have)
+		put_bytes(p, r->data + k->offset, have);
 	if (have == k->len) {
 		put_bytes(p, "\0\0\0", pad);
 		uint32_t icrc = htole32(icrc_of(p, front));
