@@ -414,7 +414,7 @@ static void side(struct vt_peer *p, bool leads)
 	cq = vt_cq(&t, 64, NULL);
 	e.qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	/* one side's memory is private: messages to and from it wait for the kernel's copy */
-	e.mem = leads ? shca_alloc(t.ctx, 2 * DEPTH * BYTES) : malloc(2 * DEPTH * BYTES);
+	e.mem = leads ? shca_alloc(t.ctx, 2 * DEPTH * BYTES) : calloc(2 * DEPTH, BYTES);
 	CHECK(e.mem, "memory");
 	e.mr = vt_mr(&t, e.mem, 2 * DEPTH * BYTES, VT_ACCESS);
 	own = e.qp->qp_num;
