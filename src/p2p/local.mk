@@ -1,7 +1,7 @@
 p2p_sources = src/p2p/arrive.c src/p2p/buffer.c src/p2p/comm/cid_messages.c src/p2p/comm/cid_messages.h \
 	src/p2p/comm/comm.c src/p2p/comm/comm.h src/p2p/comm/comm_cid.c src/p2p/comm/comm_cid.h \
 	src/p2p/comm/construct.c src/p2p/comm/describe.c src/p2p/comm/group.c src/p2p/comm/group.h \
-	src/p2p/comm/hosts.c src/p2p/comm/hosts.h src/p2p/comm/ids.c src/p2p/comm/ids.h \
+	src/p2p/comm/hosts.c src/p2p/comm/hosts.h src/p2p/comm/ids.c src/p2p/comm/ids.h src/p2p/comm/jobs_gone.c \
 	src/p2p/comm/leader_link.c src/p2p/comm/leader_link.h src/p2p/comm/topo.h src/p2p/deliver.c src/p2p/deliver.h \
 	src/p2p/dpm/handshake.c src/p2p/dpm/handshake.h src/p2p/dpm/port.c src/p2p/error.c \
 	src/p2p/fault/fault.h src/p2p/fault/ft_recv.c src/p2p/fault/ft_send.c src/p2p/fault/notify.c \

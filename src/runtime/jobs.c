@@ -12,6 +12,7 @@
 
 static struct hdl_other_job **jobs;	/* in the order of their numbers, which is that of their hdl_job_name */
 static int njobs, cap;
+static int named;			/* numbers that were given to other jobs */
 static void *by_id;			/* the same: tsearch(3) */
 
 uint64_t hdl_job_id(const char *nspace)
@@ -35,7 +36,7 @@ static struct hdl_other_job *jobs_find(uint64_t id)
 
 static int name_new(uint64_t id, const char *nspace, int size)
 {
-	int first = njobs ? jobs[njobs - 1]->first + jobs[njobs - 1]->size : hdl_job.size;
+	int first = hdl_job.size + named;
 	struct hdl_other_job *j, **more;
 
 	if (size > INT_MAX - first)
@@ -57,6 +58,7 @@ static int name_new(uint64_t id, const char *nspace, int size)
 		return -ENOMEM;
 	}
 	jobs[njobs++] = j;
+	named += size;
 	return first;
 }
 
@@ -76,11 +78,12 @@ int hdl_job_name(const char *nspace, int size)
 
 const struct hdl_other_job *hdl_job_of(int proc)
 {
+	static const struct hdl_other_job freed = { .size = INT_MAX, .left = true, .nspace = "(freed)" };
 	int low = 0, high = njobs;
 
 	if (hdl_proc_is_ours(proc))
 		return NULL;
-	while (high - low > 1) {		/* jobs[low]->first <= proc */
+	while (high - low > 1) {		/* jobs[low]->first <= proc, unless jobs[0] is of a larger number */
 		int mid = low + (high - low) / 2;
 
 		if (jobs[mid]->first <= proc)
@@ -88,12 +91,25 @@ const struct hdl_other_job *hdl_job_of(int proc)
 		else
 			high = mid;
 	}
-	return jobs[low];
+	return low < njobs && proc >= jobs[low]->first && proc - jobs[low]->first < jobs[low]->size ? jobs[low] : &freed;
 }
 
 bool hdl_jobs_are_several(void)
 {
 	return njobs;
+}
+
+void hdl_jobs_sweep(bool (*in_use)(const struct hdl_other_job *job))
+{
+	for (int i = njobs; i-- > 0;) {
+		struct hdl_other_job *j = jobs[i];
+
+		if (j->users || in_use(j))
+			continue;
+		memmove(&jobs[i], &jobs[i + 1], (size_t)(--njobs - i) * sizeof(*jobs));
+		tdelete(j, &by_id, compare_ids);
+		free(j);
+	}
 }
 
 void (*hdl_job_on_use)(const char *nspace, bool more);
@@ -173,5 +189,5 @@ void hdl_jobs_fini(void)
 		free(jobs[--njobs]);
 	free(jobs);
 	jobs = NULL;
-	cap = 0;
+	cap = named = 0;
 }

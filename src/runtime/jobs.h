@@ -6,7 +6,9 @@
  * one int, ranks of a job at a stride are numbers at a stride, and two numbers are equal when, and only when, the
  * processes are.
  *
- * Numbers are valid in this process only: messages carry (job, rank). A range is never given to another job.
+ * Numbers are valid in this process only: messages carry (job, rank). A range is never given to another job. The record of a job
+ * is freed when nothing in this process has a number of the job any more (hdl_jobs_sweep, p2p/comm/jobs_gone.c). If the job is
+ * named again after that, it gets another range.
  */
 #ifndef HDL_RUNTIME_JOBS_H
 #define HDL_RUNTIME_JOBS_H
@@ -14,7 +16,7 @@
 #include "runtime/runtime.h"
 
 struct hdl_other_job {
-	uint64_t id;			/* hdl_job_id(nspace); the struct keeps its address until hdl_jobs_fini */
+	uint64_t id;			/* hdl_job_id(nspace); the struct keeps its address until the job is freed */
 	int first, size;		/* rank r of the job has the number first + r */
 	int users;			/* communicators with members of the job (hdl_job_use) */
 	bool left;			/* there were some, and none is left */
@@ -26,7 +28,8 @@ uint64_t hdl_job_id(const char *nspace);
 /* Names a job, also this one and one that was named before. Returns the number of the job's rank 0, or -ENOMEM;
  * -ENOSPC: no numbers are left; -EPROTO: a job of the same id and of another name or size is known. */
 int hdl_job_name(const char *nspace, int size);
-/* NULL: of this one. */
+/* The job of a process. NULL: this one. A number whose job was freed has a job without a name, which is a program error of the
+ * library's, and harmless. */
 const struct hdl_other_job *hdl_job_of(int proc);
 /* The number of a process, or -1: there is no such job, or no such rank in the job. */
 int hdl_proc_of(uint64_t job, uint32_t rank);
@@ -34,8 +37,11 @@ int hdl_proc_of(uint64_t job, uint32_t rank);
  * of the first and of the last: jobs with a common communicator are connected (MPI-5.0 section 11.10). */
 void hdl_job_use(int proc, int more);
 extern void (*hdl_job_on_use)(const char *nspace, bool more);	/* reports to the launcher; NULL: no report */
-/* Returns true if there is another job. */
+/* Returns true if another job is known. */
 bool hdl_jobs_are_several(void);
+/* Frees each other job that no communicator counts (hdl_job_use), and for which in_use returns false: nothing has a number of its
+ * processes then. in_use may look numbers up. */
+void hdl_jobs_sweep(bool (*in_use)(const struct hdl_other_job *job));
 void hdl_jobs_fini(void);
 
 /* Returns true if a process is of this job: then its number is its rank. */

@@ -22,7 +22,7 @@ cat >"$dir/table" <<-'END'
 	circles launcher 0
 	circles mpi 0
 	circles p2p 0
-	order p2p error instance buffer comm/hosts comm/group comm/describe comm/ids fault/record match unexpected comm/comm request report \
+	order p2p error instance buffer comm/hosts comm/group comm/describe comm/ids fault/record match unexpected comm/jobs_gone comm/comm request report \
 		wait deliver fault/revoke recv send fault/ft_send comm/leader_link comm/cid_messages comm/comm_cid fault/ft_recv fault/notify \
 		comm/construct dpm/handshake dpm/port buffered persistent grequest sendrecv message part_arrive part_send partitioned leaks arrive init
 	circles rdmacm 0

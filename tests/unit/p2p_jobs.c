@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "p2p/comm/comm.h"
 #include "p2p/comm/group.h"
+#include "p2p/fault/fault.h"
 #include "p2p_mock.h"
 #include "runtime/jobs.h"
 
@@ -207,4 +209,133 @@ Test(jobs, that_are_none_are_refused)
 	BAD(d.jobs = UINT32_MAX);
 	BAD(d.runs = 2);
 	BAD(d.runs = 0);
+}
+
+/* ---- jobs that nothing names any more --------------------------------------------------------------------- */
+
+static uint64_t id_of_other;
+
+static bool is_known(int first, const char *name)
+{
+	return hdl_proc_of(hdl_job_id(name), 0) == first;
+}
+
+static void gone(void)
+{
+	jobs();
+	cr_assert_eq(hdl_p2p_init(), 0);
+	id_of_other = hdl_job_id("other.1");
+}
+
+static void gone_clear(void)
+{
+	mock_keeps = false;
+	cr_assert_eq(hdl_p2p_fini(false), 0);
+	hdl_jobs_fini();
+}
+
+TestSuite(jobs_gone, .init = gone, .fini = gone_clear, .timeout = 60);
+
+Test(jobs_gone, are_freed)
+{
+	int fourth = hdl_job_name("fourth.1", 7);
+
+	hdl_job_use(third, 1);
+	hdl_jobs_free_gone();
+	cr_assert_eq(hdl_proc_of(id_of_other, 0), -1);
+	cr_assert(is_known(third, "third.1"), "a communicator counts the job");
+	cr_assert_eq(hdl_proc_of(hdl_job_id("fourth.1"), 0), -1);
+	cr_assert_str_eq(hdl_job_of(third + 2)->nspace, "third.1");
+	cr_assert_str_eq(hdl_proc_text(third), "rank 0 of job third.1");
+	/* numbers without a job: below, above, and in no job's place */
+	cr_assert_str_eq(hdl_job_of(other)->nspace, "(freed)");
+	cr_assert_str_eq(hdl_job_of(fourth + 6)->nspace, "(freed)");
+	hdl_job_use(third, -1);
+	hdl_jobs_free_gone();
+	cr_assert_not(hdl_jobs_are_several());
+	cr_assert_str_eq(hdl_job_of(third)->nspace, "(freed)");
+	cr_assert_geq(hdl_job_name("other.1", 1000), fourth + 7, "numbers are not given again");
+}
+
+Test(jobs_gone, but_for_groups)
+{
+	int procs[] = { other + 7, 0, third + 2, other + 900 };
+	struct hdl_group *g = table(procs, 4);
+
+	hdl_jobs_free_gone();
+	cr_assert(is_known(other, "other.1") && is_known(third, "third.1"));
+	hdl_group_release(g);
+	g = hdl_group_range(third + 2, -2, 2);
+	hdl_jobs_free_gone();
+	cr_assert(!is_known(other, "other.1") && is_known(third, "third.1"));
+	hdl_group_release(g);
+	hdl_jobs_free_gone();
+	cr_assert_not(is_known(third, "third.1"));
+}
+
+/* Groups with the last number of a job, with numbers of a job at their end only, and with none. */
+Test(jobs_gone, but_for_the_ends_of_groups)
+{
+	for (int i = 0; i < 4; i++) {
+		struct hdl_group *g;
+
+		other = hdl_job_name("other.1", 1000);
+		third = hdl_job_name("third.1", 3);
+		g = i == 0 ? hdl_group_range(0, 1, 4) :
+		    i == 1 ? hdl_group_range(0, other, 2) :
+		    i == 2 ? hdl_group_range(third, 1, 3) :
+			     hdl_group_range(other + 999, 1, 1);
+		hdl_jobs_free_gone();
+		cr_assert_eq(is_known(other, "other.1"), i % 2, "%d", i);
+		cr_assert_eq(is_known(third, "third.1"), i == 2, "%d", i);
+		hdl_group_release(g);
+	}
+}
+
+Test(jobs_gone, but_for_messages)
+{
+	mock_eager(third + 1, 5, 0, "x", 1);
+	hdl_jobs_free_gone();
+	cr_assert(!is_known(other, "other.1") && is_known(third, "third.1"));
+}
+
+Test(jobs_gone, but_for_endpoints)
+{
+	mock_keeps = true;
+	hdl_ft_record_departed(third);
+	hdl_jobs_free_gone();
+	cr_assert(is_known(other, "other.1") && is_known(third, "third.1"));
+	cr_assert_eq(hdl_ft_count, 1, "the list has what it had");
+}
+
+Test(jobs_gone, but_for_failures)
+{
+	hdl_ft_record_departed(other);
+	hdl_ft_record_failed(third);
+	hdl_ft_record_departed(other + 999);
+	hdl_jobs_free_gone();
+	cr_assert(!is_known(other, "other.1") && is_known(third, "third.1"));
+	cr_assert_eq(hdl_ft_count, 1);
+	cr_assert_eq(hdl_ft_list[0].proc, third);
+}
+
+/* A departure that is a failure as well, in either order, and one that an error of the program's has covered. */
+Test(jobs_gone, but_for_failures_and_departures)
+{
+	hdl_ft_record_departed(other);
+	hdl_ft_record_failed(other);
+	hdl_ft_record_failed(third);
+	hdl_ft_record_departed(third);
+	hdl_jobs_free_gone();
+	cr_assert(is_known(other, "other.1") && is_known(third, "third.1"));
+}
+
+Test(jobs_gone, but_for_errors)
+{
+	hdl_ft_record_departed(other);
+	hdl_ft_records_tell_program();
+	hdl_ft_record_departed(third);
+	hdl_jobs_free_gone();
+	cr_assert(is_known(other, "other.1") && !is_known(third, "third.1"));
+	cr_assert(hdl_ft_count == 1 && hdl_ft_reported == 1 && hdl_ft_list[0].proc == other);
 }

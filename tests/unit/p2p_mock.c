@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct rts) == HDL_RTS_SIZE, "as the transport's record");
 enum mock_mode mock_mode;
 struct mock_sent mock_sent[256];
 int mock_nsent, mock_fetch_err, mock_fetch_refused, mock_fetches, mock_idles, mock_refused = -1;
-bool mock_announced, mock_others;
+bool mock_announced, mock_others, mock_keeps;
 char mock_last_warning[1024];
 int mock_holds[16], mock_nholds;
 enum hdl_eager_off mock_hold;
@@ -178,6 +178,14 @@ bool hdl_ep_has_departed(struct hdl_tp *tp, int proc)
 	(void)tp;
 	(void)proc;
 	return false;
+}
+
+bool hdl_tp_forget(struct hdl_tp *tp, int first, int n)
+{
+	(void)tp;
+	(void)first;
+	(void)n;
+	return !mock_keeps;
 }
 
 enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int rank)

@@ -52,6 +52,7 @@ extern int mock_fetches;	/* fetches asked for */
 extern int mock_fetch_refused;	/* the negative errno with which hdl_ep_fetch refuses; 0: hdl_ep_fetch does not refuse */
 extern int mock_holds[16], mock_nholds;	/* hdl_ep_eager_off: rank, or -rank when released */
 extern enum hdl_eager_off mock_hold;	/* the latest */
+extern bool mock_keeps;		/* hdl_tp_forget refuses */
 extern int mock_idles;		/* calls of hdl_tp_idle */
 extern bool mock_others;	/* a thread or a socket may end a wait: so the wait lasts */
 /* The text of the last hdl_rt_abort; the process ends with the code it was given. */

@@ -55,6 +55,35 @@ Test(peers, replaced)
 	hdl_peers_clear(&p);
 }
 
+/* Ranks come and go, in an order that mixes the chains of the hash table, which does not grow with what has gone. */
+Test(peers, removed)
+{
+	enum { LIVE = 50, ROUNDS = 4000 };
+	struct hdl_peers p = { 0 };
+	int ranks[LIVE];
+
+	hdl_peers_remove(&p, 5);
+	cr_assert_eq(hdl_peers_add_nameless(&p, nth(0)), 0);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		int *rank = &ranks[i * 7 % LIVE];
+
+		if (i >= LIVE) {
+			hdl_peers_replace(&p, *rank, 0);
+			cr_assert_eq(hdl_peers_find(&p, *rank), nth(0));
+			hdl_peers_remove(&p, *rank);
+			cr_assert_null(hdl_peers_find(&p, *rank));
+			hdl_peers_remove(&p, *rank);
+		}
+		*rank = (int)(i * 977u % 100003u);
+		cr_assert_eq(hdl_peers_add(&p, *rank, nth(i + 1)), i + 1);
+		for (uint32_t k = i < LIVE ? i : LIVE; k-- > 0;)
+			cr_assert_eq(hdl_peers_find(&p, ranks[(i - k) * 7 % LIVE]), nth(i - k + 1));
+	}
+	cr_assert_eq(p.ranks, LIVE);
+	cr_assert_leq(1u << (32 - p.shift), 4 * LIVE);
+	hdl_peers_clear(&p);
+}
+
 static int in_order(uint32_t i)
 {
 	return (int)i;		/* rank 0 is no empty slot */

@@ -421,8 +421,12 @@ static int exchange_addresses(const struct hdl_cid_agreement *first, const struc
  * then, so all other members are in exchange_addresses, which this member enters in order to make the exchange fail. */
 static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
-	struct hdl_group *remote = hdl_group_described(a->remote_data, a->remote_data_bytes);
-	int rc, err = errno;
+	struct hdl_group *remote;
+	int rc, err;
+
+	hdl_jobs_free_gone();	/* ahead of a job more: so a program that spawns without end does not grow */
+	remote = hdl_group_described(a->remote_data, a->remote_data_bytes);
+	err = errno;
 
 	if (!remote) {
 		if (err == ENOMEM)

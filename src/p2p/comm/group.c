@@ -254,6 +254,34 @@ bool hdl_groups_have(const struct hdl_ep *ep)
 	return s.found;
 }
 
+struct group_range {
+	int first, n;
+	bool found;
+};
+
+static void group_in_range(void *object, void *arg)
+{
+	const struct hdl_group *g = object;
+	struct group_range *s = arg;
+	long long last = g->first + (long long)g->stride * (g->size - 1);
+
+	if (g->stride > 0 && (last < s->first || g->first - s->first >= s->n))
+		return;
+	for (int r = 0; r < g->size && !s->found; r++) {
+		int proc = hdl_group_proc(g, r);
+
+		s->found = proc >= s->first && proc - s->first < s->n;
+	}
+}
+
+bool hdl_groups_name(int first, int n)
+{
+	struct group_range s = { .first = first, .n = n };
+
+	hdl_pool_each_referenced(&hdl_groups, group_in_range, &s);
+	return s.found;
+}
+
 void hdl_group_release(struct hdl_group *g)
 {
 	if (--g->obj.refs)

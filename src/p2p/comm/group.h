@@ -103,6 +103,8 @@ void *hdl_group_describe(const struct hdl_group *g, size_t *bytes);
 struct hdl_group *hdl_group_described(const void *data, size_t bytes);
 /* Returns true if a group, of a handle, a communicator or a constructor, keeps a pointer to the endpoint. */
 bool hdl_groups_have(const struct hdl_ep *ep);
+/* Returns true if a group, of a handle, a communicator or a constructor, has one of the n processes from number `first` on. */
+bool hdl_groups_name(int first, int n);
 /* Returns true if the processes of both groups together belong to more than one job. */
 bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b);
 

@@ -9,8 +9,9 @@
  *     record.c      the list of failed processes
  *
  * The list holds each process that has ended, cannot be reached, or has given a collective up, in the order in which this process
- * recorded them. Records are never removed. hdl_ft_reported is the length of the list when the program last got an error of class
- * MPI_ERR_PROC_ABORTED.
+ * recorded them. hdl_ft_reported is the length of the list when the program last got an error of class MPI_ERR_PROC_ABORTED.
+ * Records of failures, and all that the program's errors have covered, are never removed; hdl_ft_forget removes the record of a
+ * process that only departed in order.
  *
  * Why the reported ones are counted: a rank whose program got such an error may skip an operation for which ranks of other
  * communicators wait, and these communicators have no failed member. The library knows one such operation, the exchange
@@ -37,6 +38,8 @@ struct hdl_ft_record {
 	bool fails_cids;		/* agreements without a communicator fail if this process is a member
 					 * (hdl_cid_fail_member) */
 	bool applied;			/* fails_cids: agreements that were in progress have failed (hdl_cid_apply_failures) */
+	bool departed;			/* the endpoint has failed because the process, of another job, ended in order, and
+					 * nothing has recorded a failure of the process */
 };
 extern struct hdl_ft_record *hdl_ft_list;
 extern unsigned hdl_ft_count, hdl_ft_reported;	/* records in the list, and of these the program's errors have covered */
@@ -46,6 +49,12 @@ extern unsigned hdl_ft_count, hdl_ft_reported;	/* records in the list, and of th
 struct hdl_ft_record *hdl_ft_record(int proc);
 /* The same, by the index in the list. */
 unsigned hdl_ft_record_at(int proc);
+/* Records that a process has departed in order, unless the list has the process. */
+void hdl_ft_record_departed(int proc);
+/* Whether the list has one of n processes, from number `first` on, with a record that must stay. */
+bool hdl_ft_keeps(int first, int n);
+/* Removes the records of these processes. Must: hdl_ft_keeps is false. */
+void hdl_ft_forget(int first, int n);
 void hdl_ft_records_reset(void);
 
 /* ---- revoke.c -------------------------------------------------------------------------------------------- */

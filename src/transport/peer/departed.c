@@ -7,9 +7,9 @@
  *     3. no list, queue or table of this instance has a pointer to the endpoint, nor has the layer above (is_held).
  *
  * All these processes then have one failed endpoint together, tp->departed: a message to one of them ends with an error as
- * before, and it has the sums of their counters. 8 bytes of the table of ids and 16 of the table of ranks stay for each, and the
- * runtime's records of the process and its job. The endpoint of a process whose end is not known (of another host, without an
- * event of the launcher) stays.
+ * before, and it has the sums of their counters. 8 bytes of the table of ids stay for each; the entry of the table of ranks stays
+ * until hdl_tp_forget, which the layer above calls when nothing has the process's number any more. The endpoint of a process whose
+ * end is not known (of another host, without an event of the launcher) stays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -153,4 +153,19 @@ void hdl_peers_reap(struct hdl_tp *tp)
 		if (hdl_peer_state(ep) == HDL_PROC_ENDED && !ep_is_held(tp, ep) && (tp->departed || make_departed(tp)))
 			departed_reap(tp, ep);
 	}
+}
+
+bool hdl_tp_forget(struct hdl_tp *tp, int first, int n)
+{
+	for (int proc = first; proc - first < n; proc++) {
+		const struct hdl_ep *ep = hdl_peers_find(&tp->peers, proc);
+
+		if (ep && ep != tp->departed)
+			return false;
+	}
+	for (int proc = first; proc - first < n; proc++) {
+		hdl_peers_remove(&tp->peers, proc);
+		hdl_wire_forget(tp, proc);
+	}
+	return true;
 }

@@ -8,6 +8,11 @@
 
 #define FIRST 16u		/* endpoints of a process in a small job, or with few neighbours */
 
+static uint32_t slots_of(const struct hdl_peers *p)
+{
+	return p->slots ? 1u << (32 - p->shift) : 0;
+}
+
 static void insert(struct hdl_peers *p, int rank, uint32_t id)
 {
 	uint32_t i = hdl_peers_slot(p, rank);
@@ -17,20 +22,15 @@ static void insert(struct hdl_peers *p, int rank, uint32_t id)
 	p->slots[i] = (struct hdl_peer_slot){ rank, id + 1 };
 }
 
-static int peers_grow(struct hdl_peers *p)
+static int slots_grow(struct hdl_peers *p)
 {
-	uint32_t cap = p->cap ? p->cap * 2 : FIRST, nold = p->slots ? 1u << (32 - p->shift) : 0;
-	struct hdl_peer_slot *old = p->slots, *slots = calloc(2 * (size_t)cap, sizeof(*slots));
-	struct hdl_ep **of = slots ? realloc(p->of, cap * sizeof(*of)) : NULL;
+	uint32_t nold = slots_of(p), n = nold ? 2 * nold : 2 * FIRST;
+	struct hdl_peer_slot *old = p->slots, *slots = calloc(n, sizeof(*slots));
 
-	if (!of) {
-		free(slots);
+	if (!slots)
 		return -ENOMEM;
-	}
-	p->of = of;
-	p->cap = cap;
 	p->slots = slots;
-	p->shift = 32 - (uint32_t)__builtin_ctz(2 * cap);
+	p->shift = 32 - (uint32_t)__builtin_ctz(n);
 	for (uint32_t i = 0; i < nold; i++)
 		if (old[i].id1)
 			insert(p, old[i].rank, old[i].id1 - 1);
@@ -38,9 +38,21 @@ static int peers_grow(struct hdl_peers *p)
 	return 0;
 }
 
+static int ids_grow(struct hdl_peers *p)
+{
+	uint32_t cap = p->cap ? p->cap * 2 : FIRST;
+	struct hdl_ep **of = realloc(p->of, cap * sizeof(*of));
+
+	if (!of)
+		return -ENOMEM;
+	p->of = of;
+	p->cap = cap;
+	return 0;
+}
+
 int64_t hdl_peers_add_nameless(struct hdl_peers *p, struct hdl_ep *ep)
 {
-	if (p->n == p->cap && peers_grow(p))
+	if (p->n == p->cap && ids_grow(p))
 		return -ENOMEM;
 	p->of[p->n] = ep;
 	return p->n++;
@@ -48,11 +60,15 @@ int64_t hdl_peers_add_nameless(struct hdl_peers *p, struct hdl_ep *ep)
 
 int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep)
 {
-	int64_t id = hdl_peers_add_nameless(p, ep);
+	int64_t id;
 
+	if (2 * (p->ranks + 1) > slots_of(p) && slots_grow(p))
+		return -ENOMEM;
+	id = hdl_peers_add_nameless(p, ep);
 	if (id < 0)
 		return id;
 	insert(p, rank, (uint32_t)id);
+	p->ranks++;
 	p->met++;
 	p->live++;
 	return id;
@@ -67,6 +83,26 @@ void hdl_peers_replace(struct hdl_peers *p, int rank, uint32_t instead)
 	p->of[p->slots[i].id1 - 1] = NULL;
 	p->slots[i].id1 = instead + 1;
 	p->live--;
+}
+
+void hdl_peers_remove(struct hdl_peers *p, int rank)
+{
+	uint32_t mask, gap, i;
+
+	if (!hdl_peers_find(p, rank))
+		return;
+	mask = UINT32_MAX >> p->shift;
+	gap = hdl_peers_slot(p, rank);
+	while (p->slots[gap].rank != rank || !p->slots[gap].id1)
+		gap = (gap + 1) & mask;
+	/* a rank behind the gap moves into the gap, unless its search begins behind the gap */
+	for (i = (gap + 1) & mask; p->slots[i].id1; i = (i + 1) & mask)
+		if (((i - hdl_peers_slot(p, p->slots[i].rank)) & mask) >= ((i - gap) & mask)) {
+			p->slots[gap] = p->slots[i];
+			gap = i;
+		}
+	p->slots[gap] = (struct hdl_peer_slot){ 0 };
+	p->ranks--;
 }
 
 void hdl_peers_clear(struct hdl_peers *p)

@@ -5,6 +5,8 @@
  *
  * An endpoint's *id* is the index in `of`, and never becomes another peer's. A loop over peers must read `n` anew in each round,
  * and keep no pointer into `of`: a call may make an endpoint, and the array may move. Entries of freed endpoints are NULL.
+ *
+ * `of` has 8 bytes for each endpoint that was ever made. The hash table has the size of the ranks that are in it.
  */
 #ifndef HDL_TP_PEERS_H
 #define HDL_TP_PEERS_H
@@ -22,6 +24,7 @@ struct hdl_peers {
 	/* Hash table by rank, open addressing, at most half full: id + 1, or 0. */
 	struct hdl_peer_slot { int rank; uint32_t id1; } *slots;
 	uint32_t shift;			/* 32 - log2 of the number of slots */
+	uint32_t ranks;			/* ranks in the table */
 };
 
 /* The multiplier of Fibonacci hashing: its high bits depend on all bits of the rank. */
@@ -61,6 +64,8 @@ int64_t hdl_peers_add_nameless(struct hdl_peers *p, struct hdl_ep *ep);
 /* The endpoint of a rank is about to be freed: from here on the rank has the one of id `instead`, and the entry of its own id is
  * NULL. */
 void hdl_peers_replace(struct hdl_peers *p, int rank, uint32_t instead);
+/* Takes a rank out of the table, whose endpoint is that of hdl_peers_replace; nothing is done if the rank is not there. */
+void hdl_peers_remove(struct hdl_peers *p, int rank);
 /* Frees the tables, not the endpoints. */
 void hdl_peers_clear(struct hdl_peers *p);
 
