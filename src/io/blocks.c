@@ -11,17 +11,15 @@ static const char *io_call(void)
 
 struct hdl_syscall *hdl_io_blocks(const char *name, int fd, MPI_Offset at, MPI_Offset bytes)
 {
-	return hdl_syscall_begin(&(const struct hdl_syscall){ .call = io_call(), .name = name, .fd = fd, .offset = at,
-							      .bytes = bytes, .lock = -1 }, NULL);
+	return hdl_syscall_begin(io_call(), name, fd, -1, at, bytes);
 }
 
 struct hdl_syscall *hdl_io_blocks_lock(int fd, short type, MPI_Offset at, MPI_Offset bytes)
 {
-	return hdl_syscall_begin(&(const struct hdl_syscall){ .call = io_call(), .name = "fcntl(F_OFD_SETLKW)", .fd = fd,
-							      .offset = at, .bytes = bytes, .lock = type }, NULL);
+	return hdl_syscall_begin(io_call(), "fcntl(F_OFD_SETLKW)", fd, type, at, bytes);
 }
 
 struct hdl_syscall *hdl_io_blocks_path(const char *name, const char *path)
 {
-	return hdl_syscall_begin(&(const struct hdl_syscall){ .call = io_call(), .name = name, .fd = -1, .lock = -1 }, path);
+	return hdl_syscall_begin_path(io_call(), name, path);
 }

@@ -140,7 +140,7 @@ struct hdl_syscall *hdl_io_blocks_lock(int fd, short type, MPI_Offset at, MPI_Of
 struct hdl_syscall *hdl_io_blocks_path(const char *name, const char *path);
 /* The MPI function on whose behalf this thread runs without the library's lock: hdl_call may be another thread's then. NULL: it
  * holds the lock. "": an I/O thread. */
-extern _Thread_local const char *hdl_io_call;
+extern _Thread_local const char *hdl_io_call __attribute__((tls_model("initial-exec")));
 
 /* ---- pool.c ------------------------------------------------------------------------------------------------------------ */
 

@@ -342,6 +342,7 @@ static void p2p_report_on_ask(bool now)
 	char text[256];
 
 	if (!now) {
+		hdl_syscalls_date();
 		asked = WANTED;
 		hdl_tp_wake(hdl_mpi_tp);
 	} else if (asked) {

@@ -18,27 +18,67 @@ enum { SLOTS = 32 };
 
 static struct hdl_syscall slots[SLOTS];
 
-struct hdl_syscall *hdl_syscall_begin(const struct hdl_syscall *what, const char *path)
+/* The time of a shorter transfer from the page cache would be, by more than a hundredth, that of the clock. */
+enum { DATED_BYTES = 16384 };
+
+/* Returns a slot whose turn is odd, and whose date is 0. */
+static struct hdl_syscall *syscall_claim(void)
 {
-	for (int i = 0; i < SLOTS; i++) {
-		struct hdl_syscall *s = &slots[i];
+	for (struct hdl_syscall *s = slots; s < slots + SLOTS; s++) {
 		uint32_t turn = __atomic_load_n(&s->turn, __ATOMIC_RELAXED);
 
-		if (turn & 1 ||
-		    !__atomic_compare_exchange_n(&s->turn, &turn, turn + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			continue;
-		s->call = what->call;
-		s->name = what->name;
-		s->fd = what->fd;
-		s->offset = what->offset;
-		s->bytes = what->bytes;
-		s->lock = what->lock;
-		if (path)
-			snprintf(s->path, sizeof(s->path), "%s", path);
-		__atomic_store_n(&s->since, monotonic_ns(), __ATOMIC_RELEASE);
-		return s;
+		if (!(turn & 1) &&
+		    __atomic_compare_exchange_n(&s->turn, &turn, turn + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return s;
 	}
 	return NULL;
+}
+
+struct hdl_syscall *hdl_syscall_begin(const char *call, const char *name, int fd, short lock, int64_t offset, int64_t bytes)
+{
+	struct hdl_syscall *s = syscall_claim();
+	bool dated = lock >= 0 || !bytes || bytes >= DATED_BYTES;
+
+	if (unlikely(!s))
+		return NULL;
+	s->call = call;
+	s->name = name;
+	s->fd = fd;
+	s->lock = lock;
+	s->offset = offset;
+	s->bytes = bytes;
+	__atomic_store_n(&s->since, dated ? monotonic_ns() : HDL_SYSCALL_UNSEEN, __ATOMIC_RELEASE);
+	return s;
+}
+
+struct hdl_syscall *hdl_syscall_begin_path(const char *call, const char *name, const char *path)
+{
+	struct hdl_syscall *s = syscall_claim();
+
+	if (!s)
+		return NULL;
+	s->call = call;
+	s->name = name;
+	s->fd = s->lock = -1;
+	s->offset = s->bytes = 0;
+	snprintf(s->path, sizeof(s->path), "%s", path);
+	__atomic_store_n(&s->since, monotonic_ns(), __ATOMIC_RELEASE);
+	return s;
+}
+
+/* The dates differ, as hdl_syscall_oldest needs them. If a call ends meanwhile and another one begins in the slot, this dates
+ * that one. */
+void hdl_syscalls_date(void)
+{
+	uint64_t now = monotonic_ns();
+
+	for (int i = 0; i < SLOTS; i++) {
+		uint64_t unseen = HDL_SYSCALL_UNSEEN;
+
+		if (__atomic_load_n(&slots[i].since, __ATOMIC_RELAXED) == unseen)
+			__atomic_compare_exchange_n(&slots[i].since, &unseen, now - (uint64_t)i, false, __ATOMIC_RELAXED,
+						    __ATOMIC_RELAXED);
+	}
 }
 
 /* Returns false if the slot has no call, or was changed meanwhile. */
@@ -46,8 +86,8 @@ static bool syscall_copy(const struct hdl_syscall *s, struct hdl_syscall *copy)
 {
 	uint32_t turn = __atomic_load_n(&s->turn, __ATOMIC_ACQUIRE);
 
-	/* pairs with hdl_syscall_begin's store of the date, the last one */
-	if (!(turn & 1) || !__atomic_load_n(&s->since, __ATOMIC_ACQUIRE))
+	/* pairs with the store of the date where the call begins, the last one; a reader's CAS continues that release */
+	if (!(turn & 1) || __atomic_load_n(&s->since, __ATOMIC_ACQUIRE) <= HDL_SYSCALL_UNSEEN)
 		return false;
 	*copy = *s;
 	copy->path[HDL_SYSCALL_PATH - 1] = 0;
@@ -60,6 +100,7 @@ bool hdl_syscall_oldest(uint64_t after, struct hdl_syscall *copy)
 	struct hdl_syscall one;
 	bool any = false;
 
+	hdl_syscalls_date();
 	for (int i = 0; i < SLOTS; i++) {
 		if (!syscall_copy(&slots[i], &one) || one.since <= after || (any && one.since >= copy->since))
 			continue;
