@@ -28,8 +28,8 @@ uint64_t hdl_job_id(const char *nspace);
 /* Names a job, also this one and one that was named before. Returns the number of the job's rank 0, or -ENOMEM;
  * -ENOSPC: no numbers are left; -EPROTO: a job of the same id and of another name or size is known. */
 int hdl_job_name(const char *nspace, int size);
-/* The job of a process. NULL: this one. A number whose job was freed has a job without a name, which is a program error of the
- * library's, and harmless. */
+/* The job of a process. NULL: this one. "(freed)": the job was freed, and the caller has kept a number that hdl_jobs_sweep did
+ * not know of. */
 const struct hdl_other_job *hdl_job_of(int proc);
 /* The number of a process, or -1: there is no such job, or no such rank in the job. */
 int hdl_proc_of(uint64_t job, uint32_t rank);

@@ -155,9 +155,9 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len);
 /* Returns the endpoint; NULL: no endpoint, since there was never a message to or from that process. Processes that have ended, of
  * jobs with which there is no communicator any more, share one endpoint, which has failed. */
 struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int proc);
-/* Forgets n processes of another job, from number `first` on: their addresses, and that they have ended. Returns false, and nothing
- * is forgotten, while one of them has an endpoint of its own. Must: nothing in the layers above has a number of these processes, and
- * no other instance has their addresses. */
+/* Forgets n processes of another job, from number `first` on: their addresses, and that they have ended. Returns false, and
+ * nothing is forgotten, while one of them has an endpoint of its own. Must: nothing in the layers above has a number of these
+ * processes, and no other instance has their addresses. */
 bool hdl_tp_forget(struct hdl_tp *tp, int first, int n);
 /* Walks the endpoints in the order in which they were made: the first one (NULL), the one after ep; NULL: there is no other. */
 struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep);

@@ -2,8 +2,8 @@
 /*
  * What a process still knows of jobs that it has spawned, and that have ended (p2p/comm/jobs_gone.c).
  *
- *     dpm_jobs_gone groups [N]     groups are kept after MPI_Comm_disconnect, then compared and translated behind N further spawns:
- *                                  their jobs stay known; all jobs without groups are freed, and the groups' in the end
+ *     dpm_jobs_gone groups [N]     groups are kept after MPI_Comm_disconnect, then compared and translated behind N further
+ *                                  spawns: their jobs stay known; jobs without groups are freed, and the groups' in the end
  *     dpm_jobs_gone session [N]    the same, of parents that have sessions only
  *     dpm_jobs_gone again [N]      a spawned job lives on, and the parents connect with it again behind N further spawns: rank 0,
  *                                  which has endpoints, knows the job all the time; the other ranks have freed it
@@ -51,8 +51,8 @@ static uint64_t spawned(char *what, MPI_Group *group)
 	return job;
 }
 
-/* Spawns, and makes progress, until jobs are freed on all parents: a child's end is seen some time after its end, and an endpoint of a
- * shared queue stays until a later request of the queue completes. */
+/* Spawns, and makes progress, until jobs are freed on all parents: a child's end is seen some time after its end, and an endpoint
+ * of a shared queue stays until a later request of the queue completes. */
 static void until_gone(const uint64_t *jobs, int n)
 {
 	int some = 1, flag;

@@ -18,8 +18,8 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler, st
 /* Frees a communicator that never got an id, after an error. */
 void hdl_comm_forget(struct hdl_comm *comm);
 
-/* Frees the records of other jobs of which nothing in this process has a number (jobs_gone.c). Must: the caller has no number of a
- * process of another job that no group has. */
+/* Frees the records of other jobs of which nothing in this process has a number (jobs_gone.c). Must: the caller has no number of
+ * a process of another job that no group has. */
 void hdl_jobs_free_gone(void);
 
 #endif

@@ -2,11 +2,11 @@
 /*
  * Jobs that have gone. A program that spawns without end meets jobs without end, so the record of a job (runtime/jobs.h) is freed
  * when nothing in this process has a number of its processes any more:
- *     communicators, requests, windows, files    each is counted, by its communicator (hdl_job_use)
+ *     communicators, requests, windows, files    each counts, by its communicator (hdl_job_use)
  *     groups, of handles and constructors        hdl_groups_name
- *     messages that were not received            they have their sources' numbers
+ *     messages that were not received            each has its source's number
  *     the list of failures                       hdl_ft_keeps: departures in order are removed; a failure keeps the job
- *     endpoints                                  hdl_tp_forget: transport/peer/departed.c frees those of processes that have ended
+ *     endpoints                                  hdl_tp_forget: departed.c frees those of processes that have ended
  *
  * The processes of the job may live: a process with which there was no message has no endpoint. If the job connects again, it has
  * other numbers.

@@ -8,8 +8,8 @@
  *
  * All these processes then have one failed endpoint together, tp->departed: a message to one of them ends with an error as
  * before, and it has the sums of their counters. 8 bytes of the table of ids stay for each; the entry of the table of ranks stays
- * until hdl_tp_forget, which the layer above calls when nothing has the process's number any more. The endpoint of a process whose
- * end is not known (of another host, without an event of the launcher) stays.
+ * until hdl_tp_forget, which the layer above calls when nothing has the process's number any more. The endpoint of a process
+ * whose end is not known (of another host, without an event of the launcher) stays.
  */
 #include <stdlib.h>
 #include <string.h>
