@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What spawned jobs leave behind in their parents: after 2n spawns the parents have as many descriptors as after n, and as many
- * allocated bytes, but for EACH_BYTES for each spawn. BACKLOG_BYTES: endpoints of the last spawns, which stay until a later
- * request of a shared queue completes.
+ * allocated bytes, but for EACH_BYTES for each spawn (the ids of endpoints). BACKLOG_BYTES: endpoints of the last spawns, which
+ * stay until a later request of a shared queue completes.
  *
  *     dpm_growth N
  */
@@ -13,7 +13,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
-enum { CHILDREN = 2, EACH_BYTES = 512, BACKLOG_BYTES = 96 << 10, SETTLES = 150, WAITS = 6000 };
+enum { CHILDREN = 2, EACH_BYTES = 32, BACKLOG_BYTES = 96 << 10, SETTLES = 150, WAITS = 6000 };
 
 static const char *self;
 
