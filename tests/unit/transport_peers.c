@@ -74,7 +74,7 @@ Test(peers, removed)
 			cr_assert_null(hdl_peers_find(&p, *rank));
 			hdl_peers_remove(&p, *rank);
 		}
-		*rank = (int)(i * 977u % 100003u);
+		*rank = (int)((i + 1) * (i + 7) * (i + 1000003u) % 1000003u);	/* not spread evenly by the hash */
 		cr_assert_eq(hdl_peers_add(&p, *rank, nth(i + 1)), i + 1);
 		for (uint32_t k = i < LIVE ? i : LIVE; k-- > 0;)
 			cr_assert_eq(hdl_peers_find(&p, ranks[(i - k) * 7 % LIVE]), nth(i - k + 1));
