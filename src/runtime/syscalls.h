@@ -25,8 +25,8 @@ struct hdl_syscall {
 	int fd;				/* -1: `path` names the file */
 	int64_t offset, bytes;		/* of the range of the file; bytes 0: of no range */
 	short lock;			/* F_RDLCK, F_WRLCK: waits for a lock of the range; else -1 */
-	/* monotonic_ns() at the begin of the call; HDL_SYSCALL_UNSEEN: a short transfer, dated when a reader first sees the record; 0:
-	 * the other members are not complete */
+	/* monotonic_ns() at the begin of the call; HDL_SYSCALL_UNSEEN: a short transfer, which the first reader of the record
+	 * dates; 0: the other members are not complete */
 	uint64_t since;
 	char path[HDL_SYSCALL_PATH];
 };
