@@ -4,7 +4,7 @@
 # form: long
 # guests: 1
 # seconds: 500
-# needs: rping ucmatose rstream rdma_server
+# needs: rping ucmatose rstream rdma_server cmtime
 . "$sources/tests/vm/job.sh"
 host=10.9.0.1
 export PATH=$PATH:$build SHCA_DEBUG=1
@@ -31,6 +31,11 @@ for at in $host 127.0.0.1; do
 	try 90 0 'both ended well' sh /tmp/pair "rdma_server -s $at" "rdma_client -s $at"
 	# a listener to every address
 	try 90 0 'both ended well' sh /tmp/pair "ucmatose" "ucmatose -s $at"
+done
+# connect and accept, by either device
+for at in $host 127.0.0.1; do
+	try 120 0 '^connect ' sh /tmp/pair "cmtime -c 50" "cmtime -s $at -c 50"
+	grep '^connect ' /tmp/said
 done
 # the device is named by ibv_devinfo's list, too; and of a connection by rxe0 the software HCA's counters know nothing
 try 60 0 'rxe0' shcarun ibv_devices
