@@ -2,6 +2,8 @@
 /* Memory that processes of a host share without a device: made by one, opened by a child, found by its name only, reserved. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -80,6 +82,50 @@ Test(transport_segment, shared)
 		p[BYTES / 2] = 1;
 		hdl_segment_unmap(p, BYTES);
 	}
+}
+
+static bool has_name(const struct hdl_segment *s)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/shm/heddle-segment-%016llx", (unsigned long long)s->nonce);
+	return !access(path, F_OK);
+}
+
+/* Makers that have died leave names, which the next maker removes; those of living makers stay. */
+Test(transport_segment, names_of_the_dead)
+{
+	struct hdl_segment s[3], all;
+	int made[2], go[2];
+	pid_t pid[2];
+
+	cr_assert(!pipe(made) && !pipe(go));
+	for (int i = 0; i < 2; i++) {
+		pid[i] = fork();
+		if (!pid[i]) {
+			hdl_segment_make(HDL_SEGMENT_NAMED, BYTES, &s[i]);
+			if (!has_name(&s[i]))
+				s[i].fd = -1;
+			if (write(made[1], &s[i], sizeof(s[i])) < 0 || (i && read(go[0], &all, 1) < 0))
+				_exit(1);
+			_exit(0);
+		}
+		cr_assert_eq(read(made[0], &s[i], sizeof(s[i])), (ssize_t)sizeof(s[i]));
+		cr_assert(s[i].fd >= 0);
+		if (!i)
+			waitpid(pid[0], NULL, 0);
+	}
+	/* the second maker has removed the first one's */
+	cr_assert(!has_name(&s[0]));
+	char *p = hdl_segment_make(HDL_SEGMENT_NAMED, BYTES, &s[2]);
+	cr_assert(p && has_name(&s[1]) && has_name(&s[2]));
+	hdl_segment_opened(&s[2]);
+	cr_assert(!has_name(&s[2]) && has_name(&s[1]));
+	cr_assert_eq(write(go[1], "", 1), 1);
+	waitpid(pid[1], NULL, 0);
+	all = s[1];
+	cr_assert(hdl_segment_make(HDL_SEGMENT_NAMED, BYTES, &s[2]) && !has_name(&all));
+	hdl_segment_opened(&s[2]);
 }
 
 Test(transport_segment, reserved)

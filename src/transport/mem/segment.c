@@ -7,13 +7,18 @@
  *                             namespace, and the right to look at the maker's descriptors
  *     HDL_SEGMENT_NAMED       a file in /dev/shm, whose name goes when all have opened it: containers that share /dev/shm only
  *
+ * The maker of a named file holds its lock (flock(2)) until then, and the kernel drops the lock of a maker that dies. Each maker
+ * of a named file first unlinks those of this user that nobody has locked.
+ *
  * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS, and a segment larger than the memory that is
  * left is refused. The memory lives until the last process has unmapped it.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -23,10 +28,13 @@
 #include "base/memory.h"
 #include "transport/transport.h"
 
+#define SHM "/dev/shm"
+#define PREFIX "heddle-segment-"
+
 /* A name that no other file has: peers recognise the file by it. */
 static void segment_name(const struct hdl_segment *s, char name[static 32])
 {
-	snprintf(name, 32, "heddle-window-%016llx", (unsigned long long)s->nonce);
+	snprintf(name, 32, PREFIX "%016llx", (unsigned long long)s->nonce);
 }
 
 static void segment_path(const struct hdl_segment *s, char path[static 64])
@@ -35,20 +43,67 @@ static void segment_path(const struct hdl_segment *s, char path[static 64])
 
 	segment_name(s, name);
 	if (s->how == HDL_SEGMENT_NAMED)
-		snprintf(path, 64, "/dev/shm/%s", name);
+		snprintf(path, 64, SHM "/%s", name);
 	else
 		snprintf(path, 64, "/proc/%d/fd/%d", (int)s->pid, (int)s->fd);
 }
 
+/* Unlinks the names of makers that have died. */
+static void segments_sweep(void)
+{
+	DIR *dir = opendir(SHM);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		struct stat st;
+		int fd;
+
+		if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1))
+			continue;
+		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
+			unlinkat(dirfd(dir), e->d_name, 0);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Makes a file with a name, and locks it. Until it is locked another maker may take its name for a dead maker's. */
+static int segment_named_file(struct hdl_segment *s)
+{
+	enum { TRIES = 16 };
+
+	segments_sweep();
+	for (int i = 0; i < TRIES; i++) {
+		char path[64];
+		struct stat st;
+		int fd;
+
+		segment_path(s, path);
+		fd = fd_raise(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+		if (fd < 0)
+			return -1;
+		if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && st.st_nlink)
+			return fd;
+		unlink(path);
+		close(fd);
+		s->nonce++;
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
 static int segment_file(struct hdl_segment *s)
 {
-	char path[64], name[32];
+	char name[32];
 
+	if (s->how == HDL_SEGMENT_NAMED)
+		return segment_named_file(s);
 	segment_name(s, name);
-	if (s->how == HDL_SEGMENT_ANONYMOUS)
-		return fd_raise(memfd_create(name, MFD_CLOEXEC));
-	segment_path(s, path);
-	return fd_raise(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+	return fd_raise(memfd_create(name, MFD_CLOEXEC));
 }
 
 /* Returns true if the file at the path is the segment: in another PID namespace, or on another host, it may be any. */
