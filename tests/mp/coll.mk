@@ -11,7 +11,7 @@ tests_mp_coll_random_SOURCES = tests/mp/coll_random.c tests/mp/mpi_test.h
 tests_mp_coll_random_LDADD = libheddle.la
 tests_mp_coll_random_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_vector
-tests_mp_coll_vector_SOURCES = tests/mp/coll_vector.c tests/mp/mpi_test.h
+tests_mp_coll_vector_SOURCES = tests/mp/coll_vector.c tests/mp/finalize.h tests/mp/mpi_test.h
 tests_mp_coll_vector_LDADD = libheddle.la
 tests_mp_coll_vector_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_port_down
@@ -68,7 +68,7 @@ tests_mp_coll_death_LDADD = libheddle.la
 tests_mp_coll_death_LDFLAGS = $(NOWRAP)
 # What a rank leaves behind is read later, or never.
 check_PROGRAMS += tests/mp/coll_sc_staging
-tests_mp_coll_sc_staging_SOURCES = tests/mp/coll_sc_staging.c tests/mp/stopped.h tests/mp/survivors.h
+tests_mp_coll_sc_staging_SOURCES = tests/mp/coll_sc_staging.c tests/mp/finalize.h tests/mp/stopped.h tests/mp/survivors.h
 tests_mp_coll_sc_staging_LDADD = libheddle.la
 tests_mp_coll_sc_staging_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_sc_reduce
