@@ -704,7 +704,7 @@ static int show_fabrics(const struct options *o)
 	struct table t = shcactl_table_of("name uid processes used_kib span_mib fences found_by", o->output);
 	for (size_t i = 0; i < n; i++) {
 		struct shca_member m;
-		err = shca_fabric_map(&m, &list[i], false, true);
+		err = shca_fabric_map(&m, &list[i], SHCA_MAP_QUIET);
 		if (err == -EPROTO) {
 			shcactl_put(&t, "%s", list[i].name);
 			shcactl_put(&t, "%u", (unsigned)geteuid());
@@ -851,7 +851,7 @@ static int shcactl_choose(struct shca_member *m, const struct options *o, bool w
 		free(list);
 		return 1;
 	}
-	err = shca_fabric_map(m, &list[at], writable, false);
+	err = shca_fabric_map(m, &list[at], writable ? SHCA_MAP_WRITABLE : SHCA_MAP_READ_ONLY);
 	if (err)
 		fprintf(stderr, "shcactl: cannot look into the fabric \"%s\" of process %d: %s\n", list[at].name, list[at].pid,
 			strerror(-err));

@@ -148,9 +148,9 @@ static int proxy_peer(void *arg)
 		for (uint64_t i = 0; i < n; i++)
 			own[i] = (char)rand_r(&seed);
 		shca_enter(thr);
-		int w = shca_proxy_copy(thr, true, r->slot, (uintptr_t)far, own, n, true);
-		int g = shca_proxy_copy(thr, false, r->slot, (uintptr_t)far, back, n, false);
-		int bad = shca_proxy_copy(thr, true, r->slot, 4096, own, n, true);
+		int w = shca_proxy_copy(thr, SHCA_COPY_WRITE, r->slot, (uintptr_t)far, own, n, SHCA_LAST_LINE_LAST);
+		int g = shca_proxy_copy(thr, SHCA_COPY_READ, r->slot, (uintptr_t)far, back, n, SHCA_ANY_ORDER);
+		int bad = shca_proxy_copy(thr, SHCA_COPY_WRITE, r->slot, 4096, own, n, SHCA_LAST_LINE_LAST);
 		shca_leave(thr);
 		if (w == -ESRCH || g == -ESRCH || bad == -ESRCH)
 			return 3;

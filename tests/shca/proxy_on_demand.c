@@ -113,7 +113,7 @@ static void completes(int to, enum ibv_wc_status status)
 
 static void denied(struct rig *r, int by)
 {
-	shca_cma_deny(r->m, st->slot[by], false, EPERM);
+	shca_cma_deny(r->m, st->slot[by], SHCA_COPY_READ, EPERM);
 }
 
 /* Whether all threads of a process are stopped by a signal (proc_pid_stat(5), the field behind the name in brackets). */

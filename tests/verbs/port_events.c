@@ -179,7 +179,7 @@ static void carry_out(struct vt_peer *p)
 		CHECK(!shca_fabric_list(&list, &n), "shca_fabric_list");
 		for (i = 0; i < n && strcmp(list[i].name, getenv("SHCA_FABRIC")); i++)
 			;
-		CHECK(i < n && !shca_fabric_map(&m, &list[i], true, false), "the fabric is not there");
+		CHECK(i < n && !shca_fabric_map(&m, &list[i], SHCA_MAP_WRITABLE), "the fabric is not there");
 		int rc = shca_port_inject(&m, 1, o.event, o.value[0] ? o.value : NULL);
 		shca_fabric_unmap(&m);
 		free(list);

@@ -58,7 +58,7 @@ static __attribute__((noinline, cold)) int copy_rest(struct shca_thread *thr, st
 			n = len;
 		int rc = shca_mkey_copy(thr, (struct shca_mkey_side){d.iov->proc, &d.iov->seg[d.i], d.at},
 					(struct shca_mkey_side){s.iov->proc, &s.iov->seg[s.i], s.at}, n,
-					n == len && order == SHCA_LAST_LINE_LAST, src_err);
+					n == len ? order : SHCA_ANY_ORDER, src_err);
 		if (rc)
 			return rc;
 		copy_walk_on(&d, n);
@@ -109,12 +109,11 @@ static __attribute__((noinline)) int copy_unmapped(struct shca_thread *thr, cons
 	else if (from && !to)
 		to = vouched(thr, dst->proc, dst->seg, dst->skip);
 	int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip,
-				 len, order == SHCA_LAST_LINE_LAST, src_err);
+				 len, order, src_err);
 	if (likely(rc != SHCA_COPY_MKEY))
 		return rc;
 	return shca_mkey_copy(thr, (struct shca_mkey_side){dst->proc, dst->seg, dst->skip},
-			      (struct shca_mkey_side){src->proc, src->seg, src->skip}, len, order == SHCA_LAST_LINE_LAST,
-			      src_err);
+			      (struct shca_mkey_side){src->proc, src->seg, src->skip}, len, order, src_err);
 }
 
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
@@ -137,7 +136,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		else if (from && !to)
 			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
-			return copy_store(to, from, len, order == SHCA_LAST_LINE_LAST);
+			return copy_store(to, from, len, order);
 		return copy_unmapped(thr, dst, src, len, order, src_err);
 	}
 	walk_start(&d, dst);
@@ -171,7 +170,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		if (len < n)
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
-			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
+			      n == len ? order : SHCA_ANY_ORDER, src_err);
 		if (unlikely(rc))
 			return rc == SHCA_COPY_MKEY ? copy_rest(thr, d, s, len, order, src_err) : rc;
 		copy_walk_on(&d, n);
@@ -201,7 +200,7 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 		if (len < n)
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n,
-				     n == len && order == SHCA_LAST_LINE_LAST, &src_err);
+				     n == len ? order : SHCA_ANY_ORDER, &src_err);
 		if (unlikely(rc))
 			return rc == SHCA_COPY_MKEY ? copy_rest_to(thr, d, s, len, order) : rc;
 		copy_walk_on(&d, n);

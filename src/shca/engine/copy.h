@@ -31,9 +31,9 @@ static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const 
 }
 
 /* Copies where both sides may be loaded and stored. Where they overlap (a WRITE to its own source), the content is undefined. */
-static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
+static inline int copy_store(char *dst, const char *src, uint64_t n, enum shca_order order)
 {
-	if (last)
+	if (order == SHCA_LAST_LINE_LAST)
 		shca_store_ordered(dst, src, n);
 	else
 		memmove(dst, src, n);
@@ -44,10 +44,10 @@ static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
 #define SHCA_COPY_MKEY (-EXDEV)
 
 /* Copies n bytes from process sproc to dproc: from and to src and dst, where the memory may be loaded and stored here; else
- * (NULL) from swhere and to dwhere, private memory. last: the last line appears after the rest. Returns 0, SHCA_COPY_MKEY or a
- * negative errno; *src_err: the source's memory failed. */
+ * (NULL) from swhere and to dwhere, private memory. Returns 0, SHCA_COPY_MKEY or a negative errno; *src_err: the source's memory
+ * failed. */
 int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
-		    uint64_t swhere, uint64_t n, bool last, bool *src_err);
+		    uint64_t swhere, uint64_t n, enum shca_order order, bool *src_err);
 /* mkey.c. Copies n bytes of one segment to one segment, of which one or both are of indirect memory keys, from byte `skip` of
  * each on. Returns as shca_copy_piece; -EACCES: a key refuses the access. */
 struct shca_mkey_side {
@@ -55,8 +55,8 @@ struct shca_mkey_side {
 	const struct shca_seg *seg;
 	uint64_t skip;
 };
-int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n, bool last,
-		   bool *src_err);
+int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n,
+		   enum shca_order order, bool *src_err);
 /* The thread's buffer of SHCA_BOUNCE bytes; NULL: no memory. */
 char *shca_bounce_of(struct shca_thread *thr);
 

@@ -25,8 +25,9 @@ static inline bool kernel_copies(const struct shca_thread *thr, uint32_t proc)
 }
 
 /* Divides [at, at + n) into the pieces in which the kernel must write. Returns how many. */
-static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, bool last)
+static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, enum shca_order order)
 {
+	bool last = order == SHCA_LAST_LINE_LAST;
 	uint64_t body = last && n > 64 ? n - 64 : 0, rest = last && n > 8 ? n - 8 : 0;
 	unsigned k = 0;
 
@@ -38,10 +39,11 @@ static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, bool l
 	return k;
 }
 
-static int by_proxy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+static int by_proxy(const struct shca_thread *thr, enum shca_copy_dir dir, uint32_t proc, uint64_t remote, char *local,
+		    uint64_t n, enum shca_order order)
 {
 	shca_cma_proxied(thr->m, proc);
-	return shca_proxy_copy(thr, write, proc, remote, local, n, last);
+	return shca_proxy_copy(thr, dir, proc, remote, local, n, order);
 }
 
 /*
@@ -55,23 +57,25 @@ static int by_proxy(const struct shca_thread *thr, bool write, uint32_t proc, ui
  * dies, the parent waits for it, and the pid goes to a new process of the same user, all between that load and the look-up in the
  * system call.
  */
-static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+static int cma(const struct shca_thread *thr, enum shca_copy_dir dir, uint32_t proc, uint64_t remote, char *local, uint64_t n,
+	       enum shca_order order)
 {
+	bool write = dir == SHCA_COPY_WRITE;
 	pid_t pid = thr->m->procs[proc].pid;
 
 	if (shca_proc_dying(thr->m, proc))
 		return -ESRCH;
 	if (!kernel_copies(thr, proc))
-		return by_proxy(thr, write, proc, remote, local, n, last);
+		return by_proxy(thr, dir, proc, remote, local, n, order);
 	shca_memcheck_pass(thr->base, thr->m->bytes, local, n);
 	while (n) {
 		struct iovec liov = {local, n}, riov[3];
-		unsigned nr = pieces_of(riov, remote, n, write && last);
+		unsigned nr = pieces_of(riov, remote, n, write ? order : SHCA_ANY_ORDER);
 		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
 				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
 		if (got < 0 && shca_cma_refused(errno)) {
-			shca_cma_deny(thr->m, proc, write, errno);
-			return by_proxy(thr, write, proc, remote, local, n, last);
+			shca_cma_deny(thr->m, proc, dir, errno);
+			return by_proxy(thr, dir, proc, remote, local, n, order);
 		}
 		if (got <= 0)
 			return got < 0 && errno != EINTR ? -errno : -EFAULT;
@@ -85,9 +89,10 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 }
 
 /* Copies between private memory of this process and private memory of proc, in one system call. */
-static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n,
-			 bool last, bool *src_err)
+static int copy_exchange(const struct shca_thread *thr, enum shca_copy_dir dir, uint32_t proc, uint64_t remote, uint64_t mine,
+			 uint64_t n, enum shca_order order, bool *src_err)
 {
+	bool write = dir == SHCA_COPY_WRITE;
 	pid_t pid = thr->m->procs[proc].pid;
 
 	*src_err = !write;
@@ -95,7 +100,7 @@ static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t pro
 		return -ESRCH;
 	while (n) {
 		struct iovec from = {(void *)(uintptr_t)(write ? mine : remote), n}, to[3];
-		unsigned k = pieces_of(to, write ? remote : mine, n, last);
+		unsigned k = pieces_of(to, write ? remote : mine, n, order);
 		ssize_t got = write ? process_vm_writev(pid, &from, 1, to, k, 0) : process_vm_readv(pid, to, k, &from, 1, 0);
 		if (got <= 0 && (got == 0 || errno == EFAULT || errno == EINTR)) {
 			/* the copy stopped at a byte that one side lacks; a read of one byte of the source finds out which
@@ -133,9 +138,9 @@ static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t r
 		}
 	}
 	/* forbidden, or less than all was read: by pieces, which give the reason */
-	rc = cma(thr, false, proc, remote, local, body, false);
+	rc = cma(thr, SHCA_COPY_READ, proc, remote, local, body, SHCA_ANY_ORDER);
 	if (!rc)
-		rc = cma(thr, false, proc, remote + body, line, end, false);
+		rc = cma(thr, SHCA_COPY_READ, proc, remote + body, line, end, SHCA_ANY_ORDER);
 	if (!rc)
 		shca_store_ordered(local + body, line, end);
 	return rc;
@@ -150,7 +155,7 @@ char *shca_bounce_of(struct shca_thread *thr)
 
 /* shca_copy_piece from a null region, or of an indirect memory key. */
 static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere,
-						      uint64_t swhere, uint64_t n, bool last)
+						      uint64_t swhere, uint64_t n, enum shca_order order)
 {
 	static const char zeros[4096];
 
@@ -161,8 +166,8 @@ static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, u
 		/* by a line or more at the end, so that the last line is the last */
 		if (n > sizeof(zeros) && n < sizeof(zeros) + SHCA_LINE)
 			k = n - SHCA_LINE;
-		int rc = dst ? copy_store(dst, zeros, k, last && k == n) :
-			       cma(thr, true, dproc, dwhere, (char *)zeros, k, last && k == n);
+		enum shca_order now = k == n ? order : SHCA_ANY_ORDER;
+		int rc = dst ? copy_store(dst, zeros, k, now) : cma(thr, SHCA_COPY_WRITE, dproc, dwhere, (char *)zeros, k, now);
 		if (rc)
 			return rc;
 		if (dst)
@@ -173,40 +178,42 @@ static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, u
 
 /* shca_copy_piece where one side or both are private. */
 static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere,
-						  uint32_t sproc, const char *src, uint64_t swhere, uint64_t n, bool last,
-						  bool *src_err)
+						  uint32_t sproc, const char *src, uint64_t swhere, uint64_t n,
+						  enum shca_order order, bool *src_err)
 {
 	int rc;
 
 	if (unlikely(!dst && SHCA_IS_NULL(dwhere)))
 		return SHCA_IS_MKEY(dwhere) ? SHCA_COPY_MKEY : 0;
 	if (unlikely(!src && SHCA_IS_NULL(swhere)))
-		return copy_zeros(thr, dproc, dst, dwhere, swhere, n, last);
+		return copy_zeros(thr, dproc, dst, dwhere, swhere, n, order);
 	if (src)
-		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
+		return cma(thr, SHCA_COPY_WRITE, dproc, dwhere, (char *)src, n, order);
 	if (dst) {
 		*src_err = true;
-		return last ? read_ordered(thr, sproc, swhere, dst, n) : cma(thr, false, sproc, swhere, dst, n, false);
+		return order == SHCA_LAST_LINE_LAST ? read_ordered(thr, sproc, swhere, dst, n) :
+						      cma(thr, SHCA_COPY_READ, sproc, swhere, dst, n, SHCA_ANY_ORDER);
 	}
 	bool mine = sproc == thr->m->slot;
+	enum shca_copy_dir dir = mine ? SHCA_COPY_WRITE : SHCA_COPY_READ;
 	if ((mine || dproc == thr->m->slot) && kernel_copies(thr, mine ? dproc : sproc)) {
-		rc = copy_exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last,
+		rc = copy_exchange(thr, dir, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, order,
 				   src_err);
 		if (!shca_cma_refused(-rc))
 			return rc;
-		shca_cma_deny(thr->m, mine ? dproc : sproc, mine, -rc);
+		shca_cma_deny(thr->m, mine ? dproc : sproc, dir, -rc);
 		*src_err = false;
 	}
 	if (!shca_bounce_of(thr))
 		return -ENOMEM;
 	while (n) {
 		uint64_t k = n < SHCA_BOUNCE ? n : SHCA_BOUNCE;
-		rc = cma(thr, false, sproc, swhere, thr->bounce, k, false);
+		rc = cma(thr, SHCA_COPY_READ, sproc, swhere, thr->bounce, k, SHCA_ANY_ORDER);
 		if (rc) {
 			*src_err = true;
 			return rc;
 		}
-		rc = cma(thr, true, dproc, dwhere, thr->bounce, k, last && k == n);
+		rc = cma(thr, SHCA_COPY_WRITE, dproc, dwhere, thr->bounce, k, k == n ? order : SHCA_ANY_ORDER);
 		if (rc)
 			return rc;
 		n -= k;
@@ -217,10 +224,10 @@ static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint3
 }
 
 int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
-		uint64_t swhere, uint64_t n, bool last, bool *src_err)
+		    uint64_t swhere, uint64_t n, enum shca_order order, bool *src_err)
 {
 	*src_err = false;
 	if (dst && src)
-		return copy_store(dst, src, n, last);
-	return copy_private(thr, dproc, dst, dwhere, sproc, src, swhere, n, last, src_err);
+		return copy_store(dst, src, n, order);
+	return copy_private(thr, dproc, dst, dwhere, sproc, src, swhere, n, order, src_err);
 }

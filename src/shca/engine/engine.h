@@ -612,12 +612,6 @@ void shca_rwqe_copy(struct shca_rwqe *to, const struct shca_rwqe *from, uint32_t
 void shca_rq_move(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *from, struct shca_rq *to);
 
 /* copy.c */
-/* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT (bad memory), -ESRCH (the process
- * has died), -ENOMEM or another negative errno; src_err: whether the source failed. */
-enum shca_order {
-	SHCA_ANY_ORDER,			/* no reader looks at the data before the completion */
-	SHCA_LAST_LINE_LAST,		/* data before its last 64 bytes, those before their last 8 (I5) */
-};
 /* as shca_iov.proc: memory that may be loaded and stored: the engine's own, or inline data */
 #define SHCA_HERE UINT32_MAX
 struct shca_iov {
@@ -626,6 +620,8 @@ struct shca_iov {
 	uint32_t n;
 	uint64_t skip;			/* bytes of the list to skip first */
 };
+/* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT (bad memory), -ESRCH (the process
+ * has died), -ENOMEM or another negative errno; src_err: whether the source failed. */
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 	      enum shca_order order, bool *src_err);
 /* shca_copy from memory that may be loaded. */

@@ -189,8 +189,8 @@ static inline bool walk_place(const struct walk *w, char **at)
 	return true;
 }
 
-int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n, bool last,
-		   bool *src_err)
+int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct shca_mkey_side src, uint64_t n,
+		   enum shca_order order, bool *src_err)
 {
 	struct walk d, s;
 	int rc;
@@ -209,7 +209,7 @@ int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct sh
 		if (*src_err || !walk_place(&d, &to))
 			return -EFAULT;
 		rc = shca_copy_piece(thr, d.proc, to, d.run.where + d.skip, s.proc, from, s.run.where + s.skip, k,
-				     last && k == n, src_err);
+				     k == n ? order : SHCA_ANY_ORDER, src_err);
 		n -= k;
 		if (rc || !n)
 			return rc == SHCA_COPY_MKEY ? -EACCES : rc;

@@ -49,7 +49,8 @@ static int copy_chunk(struct shca_thread *thr, const struct job *job, uint32_t i
 {
 	uint64_t at = i * job->chunk, n = job->len - at < job->chunk ? job->len - at : job->chunk;
 
-	return shca_copy_piece(thr, job->dst_proc, NULL, job->dst + at, job->src_proc, NULL, job->src + at, n, false, src_err);
+	return shca_copy_piece(thr, job->dst_proc, NULL, job->dst + at, job->src_proc, NULL, job->src + at, n, SHCA_ANY_ORDER,
+			       src_err);
 }
 
 static bool share_claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)

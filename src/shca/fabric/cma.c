@@ -35,7 +35,7 @@ static _Atomic uint32_t *cma_verdicts(struct shca_member *m)
 	return v;
 }
 
-void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err)
+void shca_cma_deny(struct shca_member *m, uint32_t proc, enum shca_copy_dir dir, int err)
 {
 	const struct shca_proc_slot *p = &m->procs[proc];
 	_Atomic uint32_t *v = cma_verdicts(m);
@@ -49,7 +49,7 @@ void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err)
 		   "namespace of its own (rootless container), is not dumpable (setuid, PR_SET_DUMPABLE), or is restricted by a "
 		   "seccomp profile or Yama. Between such processes private memory goes through proxy threads, which is slower. "
 		   "Permit it, or keep buffers in the arena (MPI_Alloc_mem)",
-		   (int)getpid(), m->proc->comm, write ? "writev" : "readv", p->pid, p->comm, strerror(err));
+		   (int)getpid(), m->proc->comm, dir == SHCA_COPY_WRITE ? "writev" : "readv", p->pid, p->comm, strerror(err));
 }
 
 void shca_cma_probe(struct shca_member *m, uint32_t proc)
@@ -61,7 +61,7 @@ void shca_cma_probe(struct shca_member *m, uint32_t proc)
 		return;
 	if (process_vm_readv(m->procs[proc].pid, &here, 1, &there, 1, 0) >= 0 || !shca_cma_refused(errno))
 		return;
-	shca_cma_deny(m, proc, false, errno);
+	shca_cma_deny(m, proc, SHCA_COPY_READ, errno);
 	/* the proxy starts while the queue pair is being connected */
 	shca_proxy_ask(m, proc);
 }

@@ -301,8 +301,9 @@ void shca_fabric_leave(struct shca_member *m)
 
 /* ---- for shcactl --------------------------------------------------------------------------------------------- */
 
-int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet)
+int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, enum shca_map_flags flags)
 {
+	bool writable = flags & SHCA_MAP_WRITABLE;
 	char path[64];
 	struct stat st;
 	blank(m);
@@ -314,7 +315,7 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 	int fd = fd_raise(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
 	if (fd < 0)
 		return -errno;
-	int err = shca_fabric_verify(fd, info->name, quiet);
+	int err = shca_fabric_verify(fd, info->name, flags & SHCA_MAP_QUIET);
 	if (!err)
 		/* an access beyond the file's present end would be a SIGBUS */
 		err = shca_map_file(m, fd, writable ? PROT_READ | PROT_WRITE : PROT_READ, (uint64_t)st.st_size);

@@ -186,11 +186,16 @@ void shca_fabric_kill(struct shca_member *m);
 void shca_fabric_leave(struct shca_member *m);
 /* For shcactl, which is no member: lists the fabrics of this user (free(*list)), or maps one by the descriptor of one
  * of its members. shca_fabric_unmap undoes the mapping. */
+enum shca_map_flags {
+	SHCA_MAP_READ_ONLY = 0,
+	SHCA_MAP_WRITABLE = 1,
+	SHCA_MAP_QUIET = 2,		/* no text about a file that is no fabric, or of another layout version */
+};
 struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
 /* Returns true if another user has a fabric of this name; stores the user and a member. */
 bool shca_fabric_of_others(const char *name, unsigned *uid, int *pid);
-int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
+int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, enum shca_map_flags flags);
 void shca_fabric_unmap(struct shca_member *m);
 /* Maps the file at its present length, at another address: pointers into the old mapping end. Returns 0 or -errno. */
 int shca_fabric_remap(struct shca_member *m);
@@ -582,11 +587,18 @@ void shca_helper_look(struct shca_member *m);
 
 /* ---- proxy.c --------------------------------------------------------------------------------------------- */
 
+/* Direction of a copy, as the caller sees the other memory. */
+enum shca_copy_dir { SHCA_COPY_READ, SHCA_COPY_WRITE };
+/* Order in which a copy's bytes appear. */
+enum shca_order {
+	SHCA_ANY_ORDER,			/* no reader looks at the data before the completion */
+	SHCA_LAST_LINE_LAST,		/* data before its last 64 bytes, those before their last 8 (I5) */
+};
 /* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of which the
- * kernel forbids process_vm_*. last: the last line must appear after the rest. Must be called inside the engine. Returns 0;
- * -EFAULT; -ESRCH: the process died; -EPERM: that process cannot start a proxy thread. */
-int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
-		    bool last);
+ * kernel forbids process_vm_*. Must be called inside the engine. Returns 0; -EFAULT; -ESRCH: the process died; -EPERM: that
+ * process cannot start a proxy thread. */
+int shca_proxy_copy(const struct shca_thread *thr, enum shca_copy_dir dir, uint32_t proc, uint64_t remote, char *local,
+		    uint64_t n, enum shca_order order);
 /* Asks a process to start a proxy thread, without waiting. */
 void shca_proxy_ask(struct shca_member *m, uint32_t proc);
 /* Starts this process's proxy thread if a requester has asked for it; otherwise one load. Must be called in every loop in which
@@ -613,9 +625,9 @@ static inline bool shca_cma_refused(int err)
 {
 	return err == EPERM || err == EACCES || err == ENOSYS;
 }
-/* Notes that the kernel refused process_vm_writev (write) or process_vm_readv of this process, with this errno: later copies in
- * either direction use its proxy. Reports once per fabric. */
-void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err);
+/* Notes that the kernel refused process_vm_readv (SHCA_COPY_READ) or process_vm_writev of this process, with this errno: later
+ * copies in either direction use its proxy. Reports once per fabric. */
+void shca_cma_deny(struct shca_member *m, uint32_t proc, enum shca_copy_dir dir, int err);
 /* Asks the kernel whether process_vm_* is permitted; if not, asks that process to start its proxy. Called for each process to
  * which this process connects. */
 void shca_cma_probe(struct shca_member *m, uint32_t proc);

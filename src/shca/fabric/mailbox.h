@@ -12,7 +12,7 @@ enum mail_state { MAIL_FREE = 0, MAIL_CLAIMED, MAIL_PENDING, MAIL_RUNNING, MAIL_
 
 struct mail_slot {
 	_Atomic uint64_t word;		/* requester's thread slot + 1: 32 bits; number of the request: 29; state: 3 */
-	uint32_t write, last;		/* last: the last line must appear after the rest */
+	uint32_t dir, order;		/* enum shca_copy_dir, enum shca_order; written by the requester */
 	uint64_t addr, len;
 	int32_t err;
 } shca_aligned;

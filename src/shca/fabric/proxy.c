@@ -58,14 +58,14 @@ struct shca_proxy {
 
 /* ---- the owner ------------------------------------------------------------------------------------------------- */
 
-static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t off, uint64_t len)
+static int copy_file(struct shca_member *m, enum shca_copy_dir dir, uint64_t addr, uint64_t off, uint64_t len)
 {
 	/* where the proxy shares the application's descriptors, the number may be another file's */
 	if (!shca_fd_ours(&m->fd))
 		return -EBADF;
 	while (len) {
-		ssize_t n = write ? pread(m->fd.n, (void *)(uintptr_t)addr, len, (off_t)off) :
-				    pwrite(m->fd.n, (const void *)(uintptr_t)addr, len, (off_t)off);
+		ssize_t n = dir == SHCA_COPY_WRITE ? pread(m->fd.n, (void *)(uintptr_t)addr, len, (off_t)off) :
+						     pwrite(m->fd.n, (const void *)(uintptr_t)addr, len, (off_t)off);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -78,27 +78,29 @@ static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t 
 }
 
 /* Copies a piece. Returns 0, -EFAULT, or -EBADF: this thread has no descriptor of the fabric's file. */
-static int copy_piece(struct shca_member *m, bool write, uint64_t addr, const char *data, uint64_t len, bool last)
+static int copy_piece(struct shca_member *m, enum shca_copy_dir dir, uint64_t addr, const char *data, uint64_t len,
+		      enum shca_order order)
 {
 	shca_off off = shca_off_of(m, data);
-	uint64_t tail = write && last && len > 64 ? 64 : 0;
-	int err = copy_file(m, write, addr, off, len - tail);
+	uint64_t tail = dir == SHCA_COPY_WRITE && order == SHCA_LAST_LINE_LAST && len > 64 ? 64 : 0;
+	int err = copy_file(m, dir, addr, off, len - tail);
 
-	return err || !tail ? err : copy_file(m, true, addr + len - tail, off + len - tail, tail);
+	return err || !tail ? err : copy_file(m, SHCA_COPY_WRITE, addr + len - tail, off + len - tail, tail);
 }
 
 /* copy_piece for any thread of the owner, to or from `local`, which may be loaded and stored. */
-static int proxy_copy_own(struct shca_member *m, bool write, uint64_t addr, char *local, uint64_t n, bool last)
+static int proxy_copy_own(struct shca_member *m, enum shca_copy_dir dir, uint64_t addr, char *local, uint64_t n,
+			  enum shca_order order)
 {
 	struct shca_mailbox *box = shca_at(m->base, m->proxy->off);
 
 	if (shca_in_arena(m, local, n))
-		return copy_piece(m, write, addr, local, n, last);
+		return copy_piece(m, dir, addr, local, n, order);
 	pthread_mutex_lock(&m->proxy->own);
-	if (write)
+	if (dir == SHCA_COPY_WRITE)
 		memcpy(box->own, local, n);
-	int err = copy_piece(m, write, addr, box->own, n, last);
-	if (!write && !err)
+	int err = copy_piece(m, dir, addr, box->own, n, order);
+	if (dir == SHCA_COPY_READ && !err)
 		memcpy(local, box->own, n);
 	pthread_mutex_unlock(&m->proxy->own);
 	return err;
@@ -116,7 +118,7 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
 	/* I7: a copy of the length, since the requester can change the shared word between check and use */
 	uint64_t len = *(volatile uint64_t *)&s->len;
-	s->err = len > SHCA_MAIL_PIECE ? -EINVAL : copy_piece(m, s->write, s->addr, data, len, s->last);
+	s->err = len > SHCA_MAIL_PIECE ? -EINVAL : copy_piece(m, s->dir, s->addr, data, len, s->order);
 	atomic_store(&s->word, in_state(w, MAIL_DONE));
 	shca_futex_wake(futex_of(s));
 }
@@ -275,14 +277,15 @@ static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc
 	}
 }
 
-static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t addr, char *local, uint64_t n, bool last)
+static int one_piece(const struct shca_thread *thr, enum shca_copy_dir dir, uint32_t proc, uint64_t addr, char *local,
+		     uint64_t n, enum shca_order order)
 {
 	int err = 0;
 	if (proc == thr->m->slot) {
 		/* the kernel has come to forbid process_vm_* since the process joined */
 		if (!thr->m->proxy && (err = shca_proxy_start(thr->m)))
 			return err;
-		err = proxy_copy_own(thr->m, write, addr, local, n, last);
+		err = proxy_copy_own(thr->m, dir, addr, local, n, order);
 		if (err != -EBADF)
 			return err;
 	}
@@ -295,11 +298,11 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	if (!s)
 		return err;
 	char *data = box->data[s - box->slot];
-	s->write = write;
-	s->last = last;
+	s->dir = dir;
+	s->order = order;
 	s->addr = addr;
 	s->len = n;
-	if (write)
+	if (dir == SHCA_COPY_WRITE)
 		memcpy(data, local, n);
 	SHCA_FAILPOINT(NULL, "mail-claimed", NULL, 0);
 	/* While the requester lives, only the requester changes a CLAIMED slot, and only the proxy a PENDING one. */
@@ -315,19 +318,19 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	}
 	/* I7: `err` must be 0 or a negative errno */
 	err = s->err > 0 ? -EIO : s->err;
-	if (!write && !err)
+	if (dir == SHCA_COPY_READ && !err)
 		memcpy(local, data, n);
 	SHCA_FAILPOINT(NULL, "mail-done", NULL, 0);
 	atomic_store(&s->word, nobodys(w));
 	return err;
 }
 
-int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
-		    bool last)
+int shca_proxy_copy(const struct shca_thread *thr, enum shca_copy_dir dir, uint32_t proc, uint64_t remote, char *local,
+		    uint64_t n, enum shca_order order)
 {
 	while (n) {
 		uint64_t k = n < SHCA_MAIL_PIECE ? n : SHCA_MAIL_PIECE;
-		int err = one_piece(thr, write, proc, remote, local, k, last && k == n);
+		int err = one_piece(thr, dir, proc, remote, local, k, k == n ? order : SHCA_ANY_ORDER);
 		if (err == -EPERM) {
 			static _Atomic uint32_t reported;
 			if (!atomic_exchange(&reported, 1))

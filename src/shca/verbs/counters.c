@@ -78,7 +78,7 @@ bool shca_with_fabric(void (*f)(const struct shca_member *m, void *arg), void *a
 	if (shca_fabric_list(&list, &n))
 		return false;
 	for (size_t i = 0; i < n && !any; i++)
-		if (!strcmp(list[i].name, name) && !shca_fabric_map(&m, &list[i], false, true)) {
+		if (!strcmp(list[i].name, name) && !shca_fabric_map(&m, &list[i], SHCA_MAP_QUIET)) {
 			f(&m, arg);
 			shca_fabric_unmap(&m);
 			any = true;
