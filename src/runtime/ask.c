@@ -178,7 +178,7 @@ static void ask_registered(pmix_status_t status, size_t id, void *arg)
 			  "ended ranks", PMIx_Error_string(status));
 }
 
-void hdl_rt_listen(bool questions, bool at_once)
+void hdl_rt_listen(enum hdl_listen_form form)
 {
 	/* the first is heddlerun's, the rest those of other launchers */
 	static pmix_status_t ends[] = { HDL_RANK_ENDED, PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_KILLED_BY_CMD,
@@ -188,6 +188,6 @@ void hdl_rt_listen(bool questions, bool at_once)
 	memcpy(codes + 4, ends, sizeof ends);
 	hdl_job_on_use = report_connected;
 	hdl_rt_on_give_up = report_given_up;
-	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 4 : 0), NULL, 0, on_event,
-				    at_once ? NULL : ask_registered, NULL);
+	PMIx_Register_event_handler(hdl_rt_by_heddlerun ? codes : ends, ARRAY_SIZE(ends) + (hdl_rt_by_heddlerun ? 4 : 0), NULL, 0,
+				    on_event, form == HDL_LISTEN_BLOCKING ? NULL : ask_registered, NULL);
 }

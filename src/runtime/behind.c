@@ -174,7 +174,7 @@ int hdl_rt_attach(char *why, size_t size)
 	}
 	hdl_rt_joined = hdl_rt_by_heddlerun = true;
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "heddlerun");
-	hdl_rt_listen(true, true);
+	hdl_rt_listen(HDL_LISTEN_BLOCKING);
 	return 0;
 }
 

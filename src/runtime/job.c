@@ -359,7 +359,7 @@ static int job_join(const struct hdl_launched_by *by)
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "%s", hdl_rt_me.nspace);
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "%s", by->launcher);
 	hdl_diag_rank(hdl_job.rank, hdl_job.hostname);
-	hdl_rt_listen(by->heddlerun, false);
+	hdl_rt_listen(HDL_LISTEN_NONBLOCKING);
 	return leave_mark();
 }
 
@@ -428,13 +428,16 @@ static int compare_common(int with, const struct common *mine, const char *vars)
 	return err;
 }
 
+/* Halves of check_common. */
+enum common_halves { COMMON_PUBLISH = 1, COMMON_FETCH = 2 };
+
 /* Ranks that are bound unevenly, or do not see each other's processes, count other numbers of CPUs, and choices that
  * must be the same on all ranks depend on that number: so the first of a host counts for all. Each rank compares with
  * the first of its host, the first of each host with rank 0: one small fetch per rank, and no exchange of all with all.
  * The variables themselves are fetched only where they differ.
  *
- * publish, fetch: which halves to do. Only the second one waits for another rank. */
-static int check_common(bool publish, bool fetch)
+ * Only COMMON_FETCH waits for another rank. */
+static int check_common(enum common_halves halves)
 {
 	int with = hdl_job.local_rank == 0 ? 0 : host_leader, err = 0;
 	struct common mine;
@@ -448,14 +451,14 @@ static int check_common(bool publish, bool fetch)
 		return -ENOMEM;
 	}
 	mine = common_of(vars);
-	if (publish && hdl_job.local_rank == 0) {
+	if (halves & COMMON_PUBLISH && hdl_job.local_rank == 0) {
 		err = hdl_rt_put(COMMON_KEY, &mine, sizeof mine);
 		if (!err)
 			err = hdl_rt_put(VARS_KEY, vars, strlen(vars) + 1);
 		if (!err)
 			err = hdl_rt_commit();
 	}
-	if (!err && fetch && with != hdl_job.rank)
+	if (!err && halves & COMMON_FETCH && with != hdl_job.rank)
 		err = compare_common(with, &mine, vars);
 	free(vars);
 	return err;
@@ -474,7 +477,7 @@ int hdl_rt_compare(bool (*may_wait)(const void *arg, int rank), const void *arg)
 	}
 	if (compared || (may_wait && !may_wait(arg, with)))
 		return 0;
-	err = check_common(false, true);
+	err = check_common(COMMON_FETCH);
 	compared = !err;
 	hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
 	return err;
@@ -583,7 +586,7 @@ int hdl_rt_init(bool compare)
 		err = hdl_rt_put(compare ? HDL_WORLD : HDL_SESSION, "", 1);
 	}
 	if (!err)
-		err = check_common(true, compare);
+		err = check_common(compare ? COMMON_PUBLISH | COMMON_FETCH : COMMON_PUBLISH);
 	if (err)
 		goto fail;
 	compared = compare;

@@ -182,9 +182,11 @@ typedef void (*hdl_ask_fn)(bool now);
 void hdl_rt_on_ask(hdl_ask_fn fn);
 /* Sends the answer, in the form that runtime/ask.h describes; text is copied. Any thread, not from a signal handler. */
 void hdl_rt_answer(const char *text);
-/* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, if questions is set, the hang report's
- * questions and the results of spawns. at_once: waits until that is so. */
-void hdl_rt_listen(bool questions, bool at_once);
+/* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, from heddlerun, the hang report's
+ * questions and the results of spawns. Must: hdl_rt_by_heddlerun has its value. HDL_LISTEN_BLOCKING: returns when PMIx has
+ * registered the handler. */
+enum hdl_listen_form { HDL_LISTEN_NONBLOCKING, HDL_LISTEN_BLOCKING };
+void hdl_rt_listen(enum hdl_listen_form form);
 
 /* ---- processes that have ended ------------------------------------------------------------------------- */
 

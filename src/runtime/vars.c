@@ -327,8 +327,21 @@ static int refuse_renamed(const char *entry, const char *equals)
 	return 0;
 }
 
-/* vars NULL: only unknown names are looked for. */
-static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool warn)
+enum env_flags {
+	ENV_CHECK = 0,
+	ENV_KEEP = 1,			/* as keep of vars_set */
+	ENV_WARN = 2,			/* unknown names are reported */
+};
+
+/* The environment is nearly always the same for all ranks: rank 0 reports unknown names for the job. */
+static enum env_flags env_warning(void)
+{
+	return hdl_launched_by_env().rank <= 0 ? ENV_WARN : ENV_CHECK;
+}
+
+/* Reads the variables of env into *vars. vars NULL: only unknown names are looked for. Returns 0, or the negative errno of the
+ * first wrong value. */
+static int read_env(char *const *env, struct hdl_vars *vars, enum env_flags flags)
 {
 	int err = 0, e;
 
@@ -343,11 +356,11 @@ static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool war
 		row = vars_find(*env, len);
 		e = vars ? refuse_renamed(*env, equals) : 0;
 		if (!e && row && !row->shca && vars)
-			e = vars_set(vars, row, equals + 1, keep);
+			e = vars_set(vars, row, equals + 1, flags & ENV_KEEP);
 		if (e) {
 			if (!err)
 				err = e;
-		} else if (!row && warn && !is_elsewhere(*env, len)) {
+		} else if (!row && flags & ENV_WARN && !is_elsewhere(*env, len)) {
 			warn_unknown(*env, len);
 		}
 	}
@@ -360,9 +373,8 @@ int hdl_vars_load(void)
 	static int result;
 
 	if (!loaded) {
-		/* The environment is nearly always the same for all ranks: rank 0 reports for the job. */
 		loaded = true;
-		result = read_env(environ, &hdl_vars, true, hdl_launched_by_env().rank <= 0);
+		result = read_env(environ, &hdl_vars, ENV_KEEP | env_warning());
 		hdl_diag_debug(hdl_vars.debug);
 	}
 	return result;
@@ -372,12 +384,12 @@ int hdl_vars_check(char *const *env)
 {
 	struct hdl_vars scratch = defaults;
 
-	return read_env(env, &scratch, false, false);
+	return read_env(env, &scratch, ENV_CHECK);
 }
 
 void hdl_vars_warn(char *const *env)
 {
-	read_env(env, NULL, false, hdl_launched_by_env().rank <= 0);
+	read_env(env, NULL, env_warning());
 }
 
 /* ---- one by one -------------------------------------------------------------------------------------------- */
