@@ -5,6 +5,7 @@
 
 #include "collectives/host/host.h"
 #include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 #include "collectives/single_copy/single_copy.h"
 
 /* ---- cells (cell.c) -------------------------------------------------------------------------------------- */
@@ -120,11 +121,13 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
  * bytes of the longest block of all ranks; used only if hdl_vector_known(coll). copied: the result of hdl_vector_copied. */
 size_t hdl_vector_cell_max(enum hdl_coll coll, size_t longest, bool copied);
 /* Returns true if an Allgatherv of long blocks is quicker when receivers copy from the senders' buffers than on the host
- * executor: of more ranks, each with a CPU, the messages of a ring are as quick. exposes: peers may read all memory. */
-static inline bool hdl_vector_copied(int size, bool oversubscribed, bool exposes, bool persistent)
+ * executor: of more ranks, each with a CPU, the messages of a ring are as quick. Reads size, oversubscribed and exposes of
+ * *props. */
+static inline bool hdl_vector_copied(const struct hdl_comm_props *props, bool persistent)
 {
-	return exposes && !persistent &&
-	       (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
+	return props->exposes && !persistent &&
+	       (props->size == 2 || props->oversubscribed ||
+		(hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
 }
 /* Returns true if mailbox does reductions by such an operation: with HEDDLE_REDUCE_ORDER, operations of programs stay on the host
  * executor. */

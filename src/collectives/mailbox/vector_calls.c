@@ -70,13 +70,18 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 			 struct hdl_plan_key *key)
 {
 	int promises = hdl_comm_promises(comm);
-	bool exposes = promises & HDL_PROMISES_EXPOSES;
+	struct hdl_comm_props props;
 	enum hdl_coll coll = vector_kind_of(a);
 
 	if (promises < 0) {
 		errno = -promises;
 		return promises;
 	}
+	props = (struct hdl_comm_props){
+		.size = comm->size,
+		.oversubscribed = promises & HDL_COMM_OVERSUBSCRIBED || hdl_job.oversubscribed,
+		.exposes = promises & HDL_PROMISES_EXPOSES,
+	};
 	*key = (struct hdl_plan_key){
 		.coll = (uint8_t)coll,
 		.root = hdl_coll_has_root(coll) ? a->root : 0,
@@ -84,9 +89,7 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 		.persistent = form == HDL_PERSISTS,
 		.op = MPI_OP_NULL,
 		.bytes = hdl_vector_cell_max(coll, longest(a, coll, comm->size),
-					     hdl_vector_copied(comm->size, hdl_job.oversubscribed ||
-							       promises & HDL_COMM_OVERSUBSCRIBED, exposes,
-							       form == HDL_PERSISTS)),
+					     hdl_vector_copied(&props, form == HDL_PERSISTS)),
 	};
 
 	if (coll == HDL_NEIGHBORS) {

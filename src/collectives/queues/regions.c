@@ -27,10 +27,14 @@ static int min_int(int a, int b)
 /* Most blocks for which a slot has memory: with more ranks all blocks together get no more. */
 #define BLOCKS_RANKS 16
 
+/* Contents of a slot of a tree. */
+enum slot_content { SLOT_BLOCKS, SLOT_BLOCKS_OR_OPERANDS };
+
 /* Returns the number of operands, or of ranks' blocks, for which a slot has room. Tree: this rank's operand, the children's and
  * the result, or each rank's block. Pairs: each rank's block in both directions, and the result. */
-static size_t places(int size, bool pairs, bool reduces)
+static size_t places(int size, bool pairs, enum slot_content content)
 {
+	bool reduces = content == SLOT_BLOCKS_OR_OPERANDS;
 	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
 
 	return pairs ? 2 * blocks + 1 : reduces && operands > blocks ? operands : blocks;
@@ -46,9 +50,10 @@ static size_t least_places(int size, bool pairs)
 
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs)
 {
-	size_t small = places(size, pairs, true) * MIDDLE_OPERAND;
+	size_t small = places(size, pairs, SLOT_BLOCKS_OR_OPERANDS) * MIDDLE_OPERAND;
 	/* without the device's extensions reductions have no LONG_OPERAND, only data movement has */
-	size_t large = places(size, pairs, caps->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
+	size_t large = places(size, pairs, caps->vector ? SLOT_BLOCKS_OR_OPERANDS : SLOT_BLOCKS) *
+		       LONG_OPERAND(hdl_vars.coll_tasks_max);
 
 	return small > large ? small : large;
 }
@@ -68,9 +73,9 @@ static void size_task_classes(struct hdl_queues *h, uint64_t depth)
 
 	h->depth = s->depth = m->depth = l->depth = depth;
 	s->data_bytes = least_places(h->size, h->pairs) * LEAST_OPERAND;
-	m->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
+	m->data_bytes = places(h->size, h->pairs, SLOT_BLOCKS_OR_OPERANDS) * SHORT_OPERAND;
 	l->acc_bytes = h->star ? HDL_STAR_MAX : 0;
-	l->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
+	l->data_bytes = places(h->size, h->pairs, SLOT_BLOCKS_OR_OPERANDS) * MIDDLE_OPERAND;
 	if (l->data_bytes < l->acc_bytes)
 		l->data_bytes = l->acc_bytes;
 	most->data_bytes = hdl_queues_data_max(h->size, h->reduce_caps, h->pairs);

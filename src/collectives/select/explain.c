@@ -40,7 +40,7 @@ static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_comm_pr
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
 	return coll == HDL_BARRIER ? 0 : hdl_coll_is_vcoll(coll) ? hdl_vector_cell_max(coll, bytes,
-	       hdl_vector_copied(props->size, props->oversubscribed, props->exposes, key->persistent)) : bytes;
+	       hdl_vector_copied(props, key->persistent)) : bytes;
 }
 
 /* Returns 0 or -ENOMEM. */
