@@ -216,7 +216,7 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 	was = w->epoch;
 	w->locks++;
 	w->epoch = (uint8_t)next;
-	rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE, assert & MPI_MODE_NOCHECK);
+	rc = hdl_win_lock(w, t, lock_type, assert);
 	if (unlikely(rc)) {
 		if (!--w->locks)
 			w->epoch = was == HDL_EPOCH_LOCKED ? HDL_EPOCH_NONE : was;
@@ -290,7 +290,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *t = hdl_target_of(w, r);
 
-		rc = t ? hdl_win_lock(w, t, false, assert & MPI_MODE_NOCHECK) : hdl_rma_no_memory("a rank of a window");
+		rc = t ? hdl_win_lock(w, t, MPI_LOCK_SHARED, assert) : hdl_rma_no_memory("a rank of a window");
 		if (rc) {
 			char why[256];
 

@@ -427,11 +427,12 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
-int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, int lock_type, int assert)
 {
+	bool exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
 	int rc = MPI_SUCCESS;
 
-	if (nocheck) {
+	if (assert & MPI_MODE_NOCHECK) {
 		t->held = HDL_HELD_NOCHECK;
 		t->alone |= exclusive;
 		return MPI_SUCCESS;

@@ -34,11 +34,19 @@ static inline bool hdl_win_connects(int size)
 	return size <= HDL_CONNECT_MOST;
 }
 
-/* Returns true if this member's memory is moved by the device or by messages, at least for some other member. place: the memory
- * is in the fabric. all, any: findings of all members, and of at least one. */
-static inline bool hdl_win_is_far(bool dynamic, bool has_memory, bool place, unsigned all)
+/* A member's memory in a window. */
+enum hdl_win_memory {
+	HDL_MEMORY_NONE,		/* no byte */
+	HDL_MEMORY_ARENA,		/* in the fabric, where other members may map the memory */
+	HDL_MEMORY_PRIVATE,
+	HDL_MEMORY_DYNAMIC,		/* attached to a window of MPI_Win_create_dynamic */
+};
+
+/* Returns true if this member's memory is moved by the device or by messages, at least for some other member. all, any: findings
+ * of all members, and of at least one. */
+static inline bool hdl_win_is_far(enum hdl_win_memory mine, unsigned all)
 {
-	return dynamic || (has_memory && !(place && all & HDL_HAS_MEMORIES));
+	return mine == HDL_MEMORY_ARENA ? !(all & HDL_HAS_MEMORIES) : mine != HDL_MEMORY_NONE;
 }
 
 /* Returns true if this member has a helper thread. far: hdl_win_is_far of its own memory. */

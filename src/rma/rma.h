@@ -275,9 +275,9 @@ bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, voi
 
 /* ---- locks.c --------------------------------------------------------------------------------------------------------- */
 
-/* nocheck: MPI_MODE_NOCHECK. Must: held is HDL_HELD_NONE; a second thread that waits for the same target would share the
+/* lock_type, assert: of MPI_Win_lock. Must: held is HDL_HELD_NONE; a second thread that waits for the same target would share the
  * member's entry in the owner's queue. */
-int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck);
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, int lock_type, int assert);
 /* Must follow the flush of the target. */
 int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t);
 

@@ -395,6 +395,16 @@ static int check_promises(const struct hdl_win *w)
 	return MPI_SUCCESS;
 }
 
+/* The memory of a member, by its record. */
+static enum hdl_win_memory memory_kind(const struct hdl_win *w, const struct hdl_win_record *r)
+{
+	if (w->dynamic)
+		return HDL_MEMORY_DYNAMIC;
+	if (!r->size)
+		return HDL_MEMORY_NONE;
+	return r->memory_at ? HDL_MEMORY_ARENA : HDL_MEMORY_PRIVATE;
+}
+
 static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how)
 {
 	struct hdl_win_record *mine = &w->record[w->rank];
@@ -445,7 +455,7 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 	w->mapped = all & HDL_HAS_STATES;
 	w->native = w->mapped && all & HDL_HAS_MEMORIES && has_shared_memory(w);
 	w->atomics = hdl_win_atomics(w->size, w->granularity > 0, all);
-	w->helped = hdl_win_helped(w->size, hdl_win_is_far(w->dynamic, mine->size, mine->memory_at, all), all, any);
+	w->helped = hdl_win_helped(w->size, hdl_win_is_far(memory_kind(w, mine), all), all, any);
 	if (args->flavor == MPI_WIN_FLAVOR_SHARED && !w->native) {
 		hdl_reason_set("the ranks of the communicator cannot share memory: some are on another host or in another fabric "
 			       "(MPI_Comm_split_type with MPI_COMM_TYPE_SHARED)");

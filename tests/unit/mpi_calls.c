@@ -70,7 +70,7 @@ NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const st
 	   void *out, size_t n)
 NOT_CALLED(bool, hdl_cas_native, const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin,
 	   const void *compare, void *result)
-NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
+NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, int lock_type, int assert)
 NOT_CALLED(int, hdl_win_unlock, struct hdl_win *w, struct hdl_target *t)
 NOT_CALLED(int, hdl_win_fence, struct hdl_win *w, int assert)
 NOT_CALLED(int, hdl_win_post, struct hdl_win *w, struct hdl_group *group, int assert)

@@ -436,18 +436,20 @@ static unsigned found_by(int size, bool maps, bool rdma, bool others_far)
  * many: a member without a helper thread is reached by all without its progress. */
 Test(rma_reach, helper_where_needed)
 {
-	enum { NONE, PLACED, FAR, DYNAMIC, MEMORIES };
+	static const enum hdl_win_memory last = HDL_MEMORY_DYNAMIC;
 
 	for (int size = 1; size <= 66; size += size == 3 ? 61 : 1)
 		for (int ways = 0; ways < 4; ways++)
-			for (int mine = 0; mine < MEMORIES; mine++)
-				for (int other = 0; other < MEMORIES; other++) {
-					bool maps = ways & 1, rdma = ways & 2, dynamic = mine == DYNAMIC || other == DYNAMIC;
-					bool far_mine = dynamic || mine == FAR, far_other = dynamic || other == FAR;
+			for (enum hdl_win_memory mine = 0; mine <= last; mine++)
+				for (enum hdl_win_memory other = 0; other <= last; other++) {
+					bool maps = ways & 1, rdma = ways & 2;
+					bool dynamic = mine == HDL_MEMORY_DYNAMIC || other == HDL_MEMORY_DYNAMIC;
+					bool far_mine = dynamic || mine == HDL_MEMORY_PRIVATE,
+					     far_other = dynamic || other == HDL_MEMORY_PRIVATE;
 					unsigned here = found_by(size, maps, rdma, far_other),
 						 there = found_by(size, maps, rdma, far_mine);
 					unsigned all = here & there, any = here | there;
-					bool far = hdl_win_is_far(dynamic, mine != NONE, mine == PLACED, all);
+					bool far = hdl_win_is_far(dynamic ? HDL_MEMORY_DYNAMIC : mine, all);
 					bool helped = hdl_win_helped(size, far, all, any);
 					/* an operation on this member's memory waits for this member */
 					bool needs = size > 1 && (!maps || (far_mine && (!rdma || size > HDL_CONNECT_MOST)));
@@ -475,8 +477,8 @@ Test(rma_reach, atomics_by_all)
 /* A place in the fabric that some member could not map. */
 Test(rma_reach, memory_not_mapped_by_all)
 {
-	cr_assert(hdl_win_is_far(false, true, true, HDL_HAS_STATES) &&
-		  !hdl_win_is_far(false, true, true, HDL_HAS_STATES | HDL_HAS_MEMORIES));
+	cr_assert(hdl_win_is_far(HDL_MEMORY_ARENA, HDL_HAS_STATES) &&
+		  !hdl_win_is_far(HDL_MEMORY_ARENA, HDL_HAS_STATES | HDL_HAS_MEMORIES));
 	cr_assert(hdl_win_helped(2, true, HDL_HAS_STATES, 0) && !hdl_win_helped(2, false, HDL_HAS_STATES, 0));
 	cr_assert(!hdl_win_helped(2, true, HDL_HAS_STATES | HDL_HAS_MEMORIES, 0));
 }
