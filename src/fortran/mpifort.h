@@ -248,9 +248,15 @@ void mpifort_copy_again(struct mpifort_buffer *b, bool back);
  * mpifort_take returns NULL if the request has none. [mpifort_nkept > 0]
  */
 struct mpifort_kept *mpifort_take(MPI_Request request);
-/* Behind the C call. complete: the operation is; gone: so is the request. */
-void mpifort_return(struct mpifort_kept *kept, bool complete, bool gone);
-/* The same for MPI_Request_free, which succeeded: of an operation that is under way, the memory stays for ever. */
+/* Operation and request when the C call has returned. */
+enum mpifort_outcome {
+	MPIFORT_ACTIVE,			/* the operation is not complete */
+	MPIFORT_COMPLETE,
+	MPIFORT_FREED,			/* complete, and the C library has freed the request */
+};
+/* Must follow the C call. */
+void mpifort_return(struct mpifort_kept *kept, enum mpifort_outcome outcome);
+/* mpifort_return for MPI_Request_free, which succeeded: of an operation that is under way, the memory stays for ever. */
 void mpifort_freed(struct mpifort_kept *kept);
 /* The operation of a request, which is not freed, is complete. */
 void mpifort_completed(MPI_Request request);

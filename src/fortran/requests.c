@@ -127,11 +127,11 @@ struct mpifort_kept *mpifort_take(MPI_Request request)
 	return k;
 }
 
-void mpifort_return(struct mpifort_kept *k, bool complete, bool gone)
+void mpifort_return(struct mpifort_kept *k, enum mpifort_outcome outcome)
 {
-	if (complete && k->active)
+	if (outcome != MPIFORT_ACTIVE && k->active)
 		finish(k);
-	if (gone) {
+	if (outcome == MPIFORT_FREED) {
 		kept_free(k);
 		return;
 	}

@@ -56,7 +56,8 @@ static void CALLS(request_after)(MPI_Fint *request, MPI_Request before, MPI_Requ
 				 bool complete)
 {
 	if (kept)
-		mpifort_return(kept, complete, request_c == MPI_REQUEST_NULL);
+		mpifort_return(kept, request_c == MPI_REQUEST_NULL ? MPIFORT_FREED :
+				     complete ? MPIFORT_COMPLETE : MPIFORT_ACTIVE);
 	if (request_c != before)
 		*request = request_out(request_c);
 }
@@ -136,7 +137,7 @@ static void CALLS(array_done)(struct CALLS(array) *a)
 {
 	for (size_t i = 0; a->kept && i < a->n; i++)
 		if (a->kept[i])
-			mpifort_return(a->kept[i], false, false);
+			mpifort_return(a->kept[i], MPIFORT_ACTIVE);
 	if (a->before != (void *)a->few)
 		free(a->before);
 }
@@ -352,7 +353,7 @@ void MPIFORT_NAME(request_free)(MPI_Fint *request, MPI_Fint *ierror)
 	if (kept && !rc)
 		mpifort_freed(kept);
 	else if (kept)
-		mpifort_return(kept, false, false);
+		mpifort_return(kept, MPIFORT_ACTIVE);
 	*request = request_out(r);
 	DONE(rc);
 }
