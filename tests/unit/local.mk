@@ -129,5 +129,7 @@ tests_unit_shca_fabric_SOURCES = tests/unit/shca_fabric.c
 tests_unit_shca_fabric_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_shca_fabric_LDADD = libshca_core.la $(CRITERION_LIBS)
 endif
-TESTS += tests/unit/mutants_apply.sh tests/unit/docs_life.sh tests/unit/docs_names.sh tests/unit/glossary.sh tests/unit/columns.sh
-EXTRA_DIST += tests/unit/mutants_apply.sh tests/unit/docs_life.sh tests/unit/docs_names.sh tests/unit/glossary.sh tests/unit/columns.sh
+TESTS += tests/unit/mutants_apply.sh tests/unit/docs_life.sh tests/unit/docs_names.sh tests/unit/glossary.sh tests/unit/columns.sh \
+	tests/unit/bool_parameters.sh
+EXTRA_DIST += tests/unit/mutants_apply.sh tests/unit/docs_life.sh tests/unit/docs_names.sh tests/unit/glossary.sh tests/unit/columns.sh \
+	tests/unit/bool_parameters.sh
