@@ -31,17 +31,23 @@ static bool is_known(uint64_t job)
 	return hdl_proc_of(job, 0) >= 0;
 }
 
+/* Spawns children that are told `what`. Returns the job; *remote: the children. */
+static uint64_t spawn_children(char *what, MPI_Comm *inter, MPI_Group *remote)
+{
+	char child[] = "child", *argv[] = { child, what, NULL };
+
+	CHECK(MPI_Comm_spawn(self, argv, CHILDREN, MPI_INFO_NULL, 0, parents, inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
+	MPI_Comm_remote_group(*inter, remote);
+	return job_of(*remote);
+}
+
 /* Returns the job; *group: the children, if that is wanted. The intercommunicator is disconnected. */
 static uint64_t spawned(char *what, MPI_Group *group)
 {
-	char child[] = "child", *argv[] = { child, what, NULL };
 	MPI_Group remote;
 	MPI_Comm inter;
-	uint64_t job;
+	uint64_t job = spawn_children(what, &inter, &remote);
 
-	CHECK(MPI_Comm_spawn(self, argv, CHILDREN, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
-	MPI_Comm_remote_group(inter, &remote);
-	job = job_of(remote);
 	CHECK(is_known(job));
 	if (group)
 		*group = remote;
@@ -165,14 +171,11 @@ static void session(int n)
 /* Only rank 0 has messages with the children, and only with their rank 0. */
 static void again(int n)
 {
-	char child[] = "child", stays[] = "stays", *argv[] = { child, stays, NULL }, port[MPI_MAX_PORT_NAME] = "";
+	char stays[] = "stays", port[MPI_MAX_PORT_NAME] = "";
 	MPI_Group remote;
 	MPI_Comm inter;
-	uint64_t job;
+	uint64_t job = spawn_children(stays, &inter, &remote);
 
-	CHECK(MPI_Comm_spawn(self, argv, CHILDREN, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
-	MPI_Comm_remote_group(inter, &remote);
-	job = job_of(remote);
 	MPI_Group_free(&remote);
 	for (int turn = 0; turn < 3; turn++) {
 		if (!me)
@@ -194,16 +197,13 @@ static void again(int n)
 
 static void failed_child(int n)
 {
-	char child[] = "child", dies[] = "dies", *argv[] = { child, dies, NULL };
+	char dies[] = "dies";
 	MPI_Group remote;
-	uint64_t job;
 	MPI_Comm inter;
+	uint64_t job = spawn_children(dies, &inter, &remote);
 	int v = 0, rc;
 
-	CHECK(MPI_Comm_spawn(self, argv, CHILDREN, MPI_INFO_NULL, 0, parents, &inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
 	MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
-	MPI_Comm_remote_group(inter, &remote);
-	job = job_of(remote);
 	MPI_Group_free(&remote);
 	while (!(rc = MPI_Barrier(inter)))
 		;

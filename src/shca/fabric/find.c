@@ -439,7 +439,7 @@ static int find_explain(const struct candidate *c, int err)
 	return -EACCES;
 }
 
-/* Returns true if the candidate's process is of the user whom the name says, another one. A name alone proves nothing. */
+/* Returns true if the candidate's name has another user's id, and the process runs under that id. A name alone proves nothing. */
 static bool find_is_others(const struct candidate *c)
 {
 	char path[64];

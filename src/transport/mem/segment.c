@@ -8,7 +8,7 @@
  *     HDL_SEGMENT_NAMED       a file in /dev/shm, whose name goes when all have opened it: containers that share /dev/shm only
  *
  * The maker of a named file holds its lock (flock(2)) until then, and the kernel drops the lock of a maker that dies. Each maker
- * of a named file first unlinks those of this user that nobody has locked.
+ * of a named file first unlinks the named files of this user whose lock no process holds.
  *
  * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS, and a segment larger than the memory that is
  * left is refused. The memory lives until the last process has unmapped it.
