@@ -56,6 +56,14 @@ static inline void all_here(void)
 	MPI_Barrier(sync_comm);
 }
 
+/* Sync, barrier, sync (section 14.6.1): a collective write may return while other ranks still write. */
+static inline void all_wrote(MPI_File f)
+{
+	WORKS(MPI_File_sync(f));
+	all_here();
+	WORKS(MPI_File_sync(f));
+}
+
 /* The path of a file of that name, the same on all ranks. The file is removed if it is there. */
 static inline const char *fresh(const char *name)
 {

@@ -164,6 +164,7 @@ static void communicators(void)
 	snprintf(path, sizeof(path), "%s/communicators%d", dir, me % 2);
 	if (!me || me == 1)
 		unlink(path);
+	MPI_Barrier(comm);
 	f = opened(comm, path, RW);
 	MPI_Comm_size(comm, &size);
 	MPI_Comm_free(&comm);
@@ -174,6 +175,7 @@ static void communicators(void)
 	MPI_Group_free(&wanted);
 	WORKS(MPI_File_write_ordered(f, &c, 1, MPI_CHAR, &st));
 	IS(count_of(&st, MPI_CHAR), 1);
+	all_wrote(f);
 	IS(size_of(f), size);
 	WORKS(MPI_File_close(&f));
 
@@ -456,6 +458,7 @@ static void arguments(void)
 	/* the file is unchanged */
 	WORKS(MPI_File_write_at_all(f, me, "abcdefghijklmnop", 1, MPI_BYTE, &st));
 	IS(count_of(&st, MPI_BYTE), 1);
+	all_wrote(f);
 	IS(size_of(f), np);
 	WORKS(MPI_File_close(&f));
 	FAILS(MPI_File_open(MPI_COMM_WORLD, path, RW, (MPI_Info)MPI_INFO_NULL, &f), MPI_SUCCESS);
