@@ -10,7 +10,8 @@ libheddle_internal_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 lib_LTLIBRARIES += libheddle.la
 libheddle_la_SOURCES =
 libheddle_la_LIBADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-libheddle_la_LDFLAGS = -version-info 0:0:0 -no-undefined -Wl,-z,nodelete -Wl,--exclude-libs,libbacktrace.a $(OPENMP_CFLAGS)
+libheddle_la_LDFLAGS = -version-info 0:0:0 -no-undefined -Wl,-z,nodelete -Wl,--exclude-libs,libbacktrace.a \
+	$(HEDDLE_SEGMENT_LDFLAGS) $(OPENMP_CFLAGS)
 
 # The library under the name that the MPI standard ABI gives it, for programs built for any implementation: a shared library
 # of jumps into libheddle. With the code itself in it, a process that loads both, one for a program's sake and one for a
