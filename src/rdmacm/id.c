@@ -335,8 +335,8 @@ static int option_id(struct rcm_id *id, const struct rdma_ucm_set_option *c)
 		id->af_chosen = true;
 		return 0;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		/* 5 bits; 0: for ever */
-		if (v > 31 || id->qp_type == IBV_QPT_UD)
+		/* 5 bits; 0: for ever. Only of queues whose requests wait for an ACK. */
+		if (v > 31 || (id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND))
 			break;
 		id->ack_timeout = (uint8_t)v;
 		id->has_ack_timeout = true;

@@ -22,6 +22,16 @@ static int address_refuse(const char *call, int err)
 			    "other host, and there is no real RDMA device", call);
 }
 
+/* Refuses a link-local address whose scope does not name the interface. */
+static int scope_check(const char *call, const struct sockaddr_storage *a)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)a;
+
+	if (a->ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) || in6->sin6_scope_id)
+		return 0;
+	return -shca_refuse(EINVAL, "%s: a link-local address without the interface's index in sin6_scope_id", call);
+}
+
 /* Takes a port. The address is in id->src. */
 static int port_take(struct rcm_id *id)
 {
@@ -62,6 +72,8 @@ int rcm_bind(struct rcm_channel *ch, uint32_t handle, const void *addr, size_t s
 		return err;
 	if (id->state != RCM_IDLE)
 		return -shca_refuse(EINVAL, "rdma_bind_addr: the id has an address");
+	if ((err = scope_check("rdma_bind_addr", &a)))
+		return err;
 	enum rcm_owner owner = rcm_is_any(&a) ? RCM_OURS : rcm_owner(&a);
 	if (owner == RCM_KERNELS)
 		return rcm_kernel_adopt(id, "rdma_bind_addr");
@@ -127,6 +139,8 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 	if (family != AF_UNSPEC && family != to.ss_family)
 		return -shca_refuse(EINVAL, "rdma_resolve_addr: the source has address family %d, the destination %d", family,
 				    to.ss_family);
+	if (id->state == RCM_IDLE && src_size && (err = scope_check("rdma_resolve_addr", &from)))
+		return err;
 	enum rcm_owner source = id->state == RCM_BOUND ? RCM_OURS : !src_size || rcm_is_any(&from) ? RCM_OURS : rcm_owner(&from);
 	enum rcm_owner destination = rcm_is_any(&to) || rcm_is_multicast(&to) ? RCM_OURS : rcm_owner(&to);
 	if (source == RCM_KERNELS || (destination == RCM_KERNELS && !id->on_device && (!src_size || rcm_is_any(&from))))

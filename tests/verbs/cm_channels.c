@@ -293,6 +293,12 @@ static void refused_addresses(void)
 
 	for (size_t i = 0; i < sizeof(nobodys) / sizeof(*nobodys); i++)
 		CHECK(!bound(ch, RDMA_PS_TCP, nobodys[i], 0, false, false) && errno == ENODEV, "bound to %s", nobodys[i]);
+	/* a link-local address without the interface */
+	CHECK(!bound(ch, RDMA_PS_TCP, "fe80::1", 0, false, false) && errno == EINVAL, "bound to fe80::1");
+	struct sockaddr_storage link_local = cm_addr("fe80::1", 0), any_port = cm_addr("::1", 1);
+	struct rdma_cm_id *without_scope = cm_id(ch, RDMA_PS_TCP);
+	CHECK(rdma_resolve_addr(without_scope, SA(link_local), SA(any_port), 1000) == -1 && errno == EINVAL, "from fe80::1");
+	CHECK(!rdma_destroy_id(without_scope), "rdma_destroy_id");
 	for (size_t i = 0; i < sizeof(mixed) / sizeof(*mixed); i++) {
 		struct sockaddr_storage from = cm_addr(mixed[i].source, 0), to = cm_addr(mixed[i].destination, 1);
 		struct rdma_cm_id *id = cm_id(ch, RDMA_PS_TCP);
@@ -740,6 +746,25 @@ static void migration_fails(void)
 	rdma_destroy_event_channel(s);
 }
 
+/* The ack timeout is one of requests that wait for an ACK: not those of UC and UD. */
+static void ack_timeout_refused(void)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE | RAI_NUMERICHOST, .ai_port_space = RDMA_PS_TCP,
+				      .ai_qp_type = IBV_QPT_UC}, *res;
+	struct rdma_event_channel *c = cm_channel();
+	struct rdma_cm_id *uc, *ud = cm_id(c, RDMA_PS_UDP);
+	uint8_t v = 18;
+
+	CHECK(!rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), "rdma_getaddrinfo");
+	CHECK(!rdma_create_ep(&uc, res, NULL, NULL), "rdma_create_ep");
+	CHECK(rdma_set_option(uc, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &v, 1) == -1 && errno == EINVAL, "UC");
+	CHECK(rdma_set_option(ud, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &v, 1) == -1 && errno == EINVAL, "UD");
+	rdma_destroy_ep(uc);
+	rdma_freeaddrinfo(res);
+	CHECK(!rdma_destroy_id(ud), "rdma_destroy_id");
+	rdma_destroy_event_channel(c);
+}
+
 static void options(void)
 {
 	struct rdma_event_channel *c = cm_channel();
@@ -925,6 +950,7 @@ int main(void)
 	migration_fails();
 	migration_of_arriving();
 	options();
+	ack_timeout_refused();
 	threads();
 	return 0;
 }
