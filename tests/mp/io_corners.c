@@ -351,9 +351,7 @@ static void test_long_tile(void)
 		for (int i = 0; i < COUNT; i++)
 			out[i] = 100000 * me + i + always;
 		WORKS(MPI_File_write_at_all(f, far, out, COUNT, MPI_INT, MPI_STATUS_IGNORE));
-		WORKS(MPI_File_sync(f));
-		meet(sync_comm);
-		WORKS(MPI_File_sync(f));
+		meet_file(f);
 		WORKS(MPI_File_seek(f, 0, MPI_SEEK_END));
 		WORKS(MPI_File_get_position(f, &at));
 		CHECK_EQ(at, far + COUNT);

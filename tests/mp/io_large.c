@@ -126,9 +126,7 @@ static void read_hole(void)
 		write_byte(f, LEN - 1, 3);
 		write_byte(f, LEN, 4);
 	}
-	WORKS(MPI_File_sync(f));
-	meet(sync_comm);
-	WORKS(MPI_File_sync(f));
+	meet_file(f);
 	memset(piece, 9, PIECE);
 	WORKS(MPI_File_read_c(f, buf, LEN, MPI_BYTE, &s));
 	check_count(&s, LEN);
@@ -167,9 +165,7 @@ static void write_and_read(void)
 	fill(piece, PIECE, (uint64_t)me);
 	WORKS(MPI_File_write_at_all_c(f, mine, buf, LEN, MPI_BYTE, &s));
 	check_count(&s, LEN);
-	WORKS(MPI_File_sync(f));
-	meet(sync_comm);
-	WORKS(MPI_File_sync(f));
+	meet_file(f);
 	memset(piece, 0, PIECE);
 	WORKS(MPI_File_read_at_all_c(f, next, buf, LEN, MPI_BYTE, &s));
 	check_count(&s, LEN);

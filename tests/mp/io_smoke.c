@@ -19,13 +19,6 @@ static MPI_File open_file(int amode)
 	return f;
 }
 
-static void meet_file(MPI_File f)
-{
-	WORKS(MPI_File_sync(f));
-	meet(sync_comm);
-	WORKS(MPI_File_sync(f));
-}
-
 static void test_open(const char *dir)
 {
 	char other[600];

@@ -9,6 +9,7 @@
 #ifndef IO_STANDARD_H
 #define IO_STANDARD_H
 
+static inline void is_wrong(int line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define IO_WRONG is_wrong
 #include "io_test.h"
 
@@ -26,7 +27,6 @@ struct io_case {
 	void (*run)(void);
 };
 
-static inline void is_wrong(int line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void is_wrong(int line, const char *fmt, ...)
 {
 	va_list ap;
@@ -54,14 +54,6 @@ static inline void is_wrong(int line, const char *fmt, ...)
 static inline void all_here(void)
 {
 	MPI_Barrier(sync_comm);
-}
-
-/* Sync, barrier, sync (section 14.6.1): a collective write may return while other ranks still write. */
-static inline void all_wrote(MPI_File f)
-{
-	WORKS(MPI_File_sync(f));
-	all_here();
-	WORKS(MPI_File_sync(f));
 }
 
 /* The path of a file of that name, the same on all ranks. The file is removed if it is there. */

@@ -218,7 +218,7 @@ static void split(void)
 	IS(count_of(&st, MPI_CHAR), 8);
 	FAILS_OR(MPI_File_write_at_all_end(f, b, &st), MPI_ERR_REQUEST, MPI_ERR_IO);
 	FAILS_OR(MPI_File_read_ordered_end(f, b, &st), MPI_ERR_REQUEST, MPI_ERR_IO);
-	all_wrote(f);
+	meet_file(f);
 	WORKS(MPI_File_seek(f, 8 * ((me + 1) % np), MPI_SEEK_SET));
 	WORKS(MPI_File_read_all_begin(f, d, 8, MPI_CHAR));
 	/* the pointer has moved when the access has begun */
@@ -381,9 +381,7 @@ static void sync_barrier_sync(void)
 		f = opened(MPI_COMM_WORLD, path, RW);
 		v = 100 * i + me;
 		WORKS(MPI_File_write_at(f, 4 * me, &v, 1, MPI_INT, &st));
-		WORKS(MPI_File_sync(f));
-		all_here();
-		WORKS(MPI_File_sync(f));
+		meet_file(f);
 		WORKS(MPI_File_read_at(f, 4 * ((me + 1) % np), &back, 1, MPI_INT, &st));
 		IS(back, 100 * i + (me + 1) % np);
 		all_here();

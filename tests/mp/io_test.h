@@ -50,4 +50,12 @@ static inline const char *error_text(int code)
 				 #class, #other);                                                                              \
 	} while (0)
 
+/* Sync, barrier, sync (section 14.6.1): a collective write may return while other ranks still write. */
+static inline void meet_file(MPI_File f)
+{
+	WORKS(MPI_File_sync(f));
+	meet(sync_comm);
+	WORKS(MPI_File_sync(f));
+}
+
 #endif
