@@ -117,6 +117,12 @@ tests_mp_transport_xrc_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) 
 tests_mp_transport_xrc_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/transport_xrc.sh
 EXTRA_DIST += tests/mp/transport_xrc.sh tests/mp/xrc_hosts.sh
+check_PROGRAMS += tests/mp/transport_fence_left
+tests_mp_transport_fence_left_SOURCES = tests/mp/transport_fence_left.c
+tests_mp_transport_fence_left_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_fence_left_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_rt_fence_begin -Wl,--wrap=hdl_rt_fence_wait
+TESTS += tests/mp/transport_fence_left.sh
+EXTRA_DIST += tests/mp/transport_fence_left.sh
 check_PROGRAMS += tests/mp/transport_leave
 tests_mp_transport_leave_SOURCES = tests/mp/transport_leave.c
 tests_mp_transport_leave_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

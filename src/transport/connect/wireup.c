@@ -552,7 +552,7 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	bool aborted = m->reason == ECONNABORTED;
 
-	if (ep->conn.state == HDL_CONN_FAILED || ep->tp->leaving || hdl_ep_may_end(ep))
+	if (ep->conn.state == HDL_CONN_FAILED || hdl_ep_may_end(ep))
 		hdl_debug("%s refuses connections (%s)", hdl_proc_text(ep->rank), strerror(m->reason));
 	else if (aborted)
 		hdl_error("connection to %s failed: that rank has met an error on its side and has given the connection "
@@ -624,7 +624,7 @@ static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 {
 	char why[160];
 
-	if (!hdl_ep_replaced(ep) || !hdl_vars.ud_timeout || (now - ep->queues->since_ns) / 1000 < hdl_vars.ud_timeout ||
+	if (!hdl_ep_replaced(ep) || !hdl_tp_gives_up(ep->tp, now - ep->queues->since_ns) ||
 	    hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 		return false;
 	snprintf(why, sizeof(why),

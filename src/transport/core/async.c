@@ -63,7 +63,7 @@ static void queue_failed(struct hdl_dev *dev, const struct ibv_async_event *e, s
 {
 	char text[HDL_PEER_TEXT];
 
-	if (ep && !ep->failed && !dev->tp->closing)
+	if (ep && !ep->failed && !hdl_ep_may_end(ep) && !dev->tp->closing)
 		hdl_error("connection to %s failed: %s port %u, %s queue %u: %s: the peer's process has ended, or sent what this "
 			  "device refuses; look at the peer's output", hdl_peer_text(ep, text), dev->name, dev->port.port_num,
 			  hdl_kind_name(ep->queues ? ep->queues->kind : NULL), e->element.qp->qp_num,

@@ -353,7 +353,14 @@ void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struc
 /* Returns true if the peer's end is expected, and is no error. */
 static inline bool hdl_ep_may_end(const struct hdl_ep *ep)
 {
-	return ep->departed || ep->tp->parting;
+	return ep->departed || ep->tp->parting || ep->tp->leaving;
+}
+
+/* Returns true if a peer's silence means that its process or its host has ended (HEDDLE_UD_TIMEOUT). In the fence of hdl_tp_fini
+ * a peer may have left, and a peer that computes may take as long as it likes. */
+static inline bool hdl_tp_gives_up(const struct hdl_tp *tp, uint64_t silence_ns)
+{
+	return hdl_vars.ud_timeout && !tp->leaving && silence_ns / 1000 >= hdl_vars.ud_timeout;
 }
 
 #endif

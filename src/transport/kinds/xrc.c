@@ -353,7 +353,7 @@ static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t no
 {
 	struct hdl_ep *ep;
 
-	if (hdl_vars.ud_timeout && (now - h->since_ns) / 1000 > hdl_vars.ud_timeout)
+	if (hdl_tp_gives_up(tp, now - h->since_ns))
 		fail_silent_peers(tp, h, now);
 	if (now < h->retry_ns)
 		return h->retry_ns;

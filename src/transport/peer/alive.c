@@ -71,7 +71,7 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 		break;
 	}
 	char text[HDL_PEER_TEXT];
-	if (!hdl_vars.ud_timeout || silence_ns / 1000 < hdl_vars.ud_timeout)
+	if (!hdl_tp_gives_up(ep->tp, silence_ns))
 		return false;
 	hdl_error("connection to %s failed: %s port %u, UD: %u packets are not acknowledged, and there was no sign of "
 		  "life for %.1f s: its process or its host has ended, or it computes for longer than that without an MPI "

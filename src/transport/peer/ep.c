@@ -196,6 +196,7 @@ void hdl_ep_fail(struct hdl_ep *ep, int err)
 	if (ep->failed || tp->closing)
 		return;
 	ep->failed = true;
+	ep->departed |= hdl_ep_may_end(ep);
 	ep->fail_err = err;
 	ep->fast = ep->ring = false;
 	conn_failed(ep);

@@ -80,7 +80,7 @@ struct hdl_ep {
 	uint32_t id_there;		/* this process's id at the peer; HDL_NAMED: not known yet */
 	uint32_t src;			/* `src` of messages to the peer: id_there, with HDL_TELLS until the peer knows `id` */
 	bool id_sent;			/* HDL_CTL_ID was sent */
-	bool departed : 1;		/* HDL_CTL_LEAVE has come: the peer's end is no error */
+	bool departed : 1;		/* HDL_CTL_LEAVE has come, or the peer is gone when hdl_ep_may_end: no error */
 	bool stays : 1;			/* HDL_CTL_STAY has come */
 	bool same_kernel : 1;		/* the peer runs under this process's kernel: hdl_host_id */
 	bool oversubscribed : 1;	/* the peer's job, as in struct hdl_addr_head */
