@@ -191,7 +191,7 @@ static void fetched(struct hdl_fetch *f, int err)
 
 	if (err)
 		fail("message %u of rank %d: %s", in->head.index, in->peer, strerror(-err));
-	complete(hdl_ep(tp, in->peer), in);
+	complete(ep_of(tp, in->peer), in);
 }
 
 static struct in *take(const struct hdl_am *am)
@@ -285,7 +285,7 @@ static void send_one(int peer)
 	unsigned index = sent_out[peer]++, flags = flags_of(hdl_job.rank, peer, index);
 	struct out *o = calloc(1, sizeof(*o));
 	struct head h = { .index = index, .len = size_of(hdl_job.rank, peer, index) };
-	struct hdl_ep *ep = hdl_ep(tp, peer);
+	struct hdl_ep *ep = ep_of(tp, peer);
 	bool ask = key(hdl_job.rank, peer, index) >> 60 & 1, match = matches(hdl_job.rank, peer, index);
 
 	o->peer = peer;
@@ -348,7 +348,7 @@ static unsigned nobody(unsigned flags, unsigned id, size_t n)
 	struct hdl_am_send *am = calloc(1, sizeof(*am));	/* kept: one that ends twice is seen */
 
 	am->send.done = ends;
-	int r = hdl_am_send(hdl_ep(tp, 1), id, flags, NULL, 0, data, n, am);
+	int r = hdl_am_send(ep_of(tp, 1), id, flags, NULL, 0, data, n, am);
 	return r == 0;
 }
 
@@ -386,7 +386,7 @@ static void dies(void)
 	while (ended < pending)
 		turn(&idle);
 	struct hdl_am_send am = { .send.done = ends };
-	int again = hdl_am_send(hdl_ep(tp, 1), ASK, 0, NULL, 0, NULL, 0, &am);
+	int again = hdl_am_send(ep_of(tp, 1), ASK, 0, NULL, 0, NULL, 0, &am);
 	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending,
 		again < 0 ? "refused" : "accepted");
 	fflush(NULL);
@@ -400,8 +400,8 @@ static void refuses(void)
 
 	if (hdl_am_register(tp, HDL_AM_IDS, on_ask, NULL) != -EINVAL || hdl_am_register(tp, ASK, on_answer, NULL) != -EEXIST)
 		fail("a number is given that cannot be");
-	if (hdl_am_send(hdl_ep(tp, 0), HDL_AM_IDS, 0, NULL, 0, NULL, 0, &am) != -EINVAL ||
-	    hdl_am_send(hdl_ep(tp, 0), ASK, 0, head, sizeof(head), NULL, 0, &am) != -EINVAL)
+	if (hdl_am_send(ep_of(tp, 0), HDL_AM_IDS, 0, NULL, 0, NULL, 0, &am) != -EINVAL ||
+	    hdl_am_send(ep_of(tp, 0), ASK, 0, head, sizeof(head), NULL, 0, &am) != -EINVAL)
 		fail("a message is sent that cannot be");
 	run(&traffic, false);
 }
@@ -431,7 +431,7 @@ static void counters(void)
 		for (unsigned k = 0; k < i; k++)
 			if (!strcmp(hdl_counter(k)->name, c->name))
 				fail("two counters have the name %s", c->name);
-		if (!c->per_peer && hdl_counter_read(tp, i, hdl_ep(tp, 0)))
+		if (!c->per_peer && hdl_counter_read(tp, i, ep_of(tp, 0)))
 			fail("%s is not per peer, and rank 0 has it", c->name);
 	}
 	for (int i = 0; i < 3; i++) {

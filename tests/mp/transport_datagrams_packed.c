@@ -57,7 +57,7 @@ static bool send_one(struct hdl_ep *ep, int tag)
 
 static void send_all(void)
 {
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	unsigned idle = 0;
 	int tag = 0;
 

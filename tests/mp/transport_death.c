@@ -47,7 +47,7 @@ static void send_to(int peer, size_t n)
 	struct hdl_send *s = calloc(1, sizeof(*s));
 
 	s->done = sent;
-	int r = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, data, n, s);
+	int r = hdl_ep_send(ep_of(tp, peer), 1, 2, false, data, n, s);
 	if (!r)
 		pending++;
 	else
@@ -73,7 +73,7 @@ static int stopped(int peer)
 			}
 			hdl_tp_progress(tp);
 		}
-		kill((pid_t)hdl_ep(tp, peer)->proc.pid, SIGCONT);
+		kill((pid_t)ep_of(tp, peer)->proc.pid, SIGCONT);
 		for (; n < 100; n++)
 			send_to(peer, 8);
 		while (got == GREETINGS && dead < 0)
@@ -95,7 +95,7 @@ static int computes(int peer)
 			;
 		send_to(peer, 8);
 	} else {
-		struct hdl_ep *ep = hdl_ep(tp, peer);
+		struct hdl_ep *ep = ep_of(tp, peer);
 		uint64_t before = ep->sq ? ep->sq->requests : 0;
 
 		ep->proc.start = 0;
@@ -115,7 +115,7 @@ static void gives_up(int peer, bool lost)
 	unsigned idle = 0;
 
 	if (hdl_job.rank == 0) {
-		struct hdl_ep *ep = hdl_ep(tp, peer);
+		struct hdl_ep *ep = ep_of(tp, peer);
 
 		signal(SIGTERM, SIG_DFL);
 		ep->name.incarnation ^= lost;	/* rank 1 drops a message for another incarnation */
@@ -129,7 +129,7 @@ static void gives_up(int peer, bool lost)
 	while (dead < 0)
 		turn(&idle);
 	struct hdl_send s = { .done = sent };
-	int again = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, "x", 1, &s);
+	int again = hdl_ep_send(ep_of(tp, peer), 1, 2, false, "x", 1, &s);
 	fprintf(stderr, "told of rank %d, which lives, then %s\n", dead, again < 0 ? "refused" : "accepted");
 	fflush(NULL);
 	_exit(0);
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	start(&up);
 	int peer = !hdl_job.rank;
 	if (!strcmp(mode, "refused"))
-		hdl_ep(tp, peer)->conn.state = HDL_CONN_FAILED;
+		ep_of(tp, peer)->conn.state = HDL_CONN_FAILED;
 	for (unsigned i = 0; i < GREETINGS; i++) {
 		send_to(peer, 8);
 		/* rank 0 of gives_up may fail the endpoint before its last greeting has left */
@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 		pause();
 	}
 	if (!strcmp(mode, "unknown") || !strcmp(mode, "silent"))
-		hdl_ep(tp, peer)->proc.start = 0;
+		ep_of(tp, peer)->proc.start = 0;
 	/* a rendezvous that rank 1 will not answer, and eager messages that rank 1 will not read */
 	bool sends = strcmp(mode, "waits") && strcmp(mode, "silent");
 	if (sends)
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 	while (pending)
 		hdl_tp_progress(tp);
 	struct hdl_send s = { .done = sent };
-	int again = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, "x", 1, &s);
+	int again = hdl_ep_send(ep_of(tp, peer), 1, 2, false, "x", 1, &s);
 	fprintf(stderr, "told of rank %d, %d sends ended, then %s\n", dead, ended, again < 0 ? "refused" : "accepted");
 	fflush(NULL);
 	_exit(dead == 1 && again < 0 && (ended > 0 || !sends) ? 0 : 1);

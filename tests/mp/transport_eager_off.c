@@ -31,7 +31,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	if (hdr->kind != HDL_RTS)
 		return;
 	fetch[announced].done = fetch_done;
-	if (!hdl_ep_fetch(hdl_ep(tp, src), payload, in, sizeof(in), &fetch[announced]))
+	if (!hdl_ep_fetch(ep_of(tp, src), payload, in, sizeof(in), &fetch[announced]))
 		announced++;
 }
 
@@ -46,7 +46,7 @@ static struct hdl_send in_flight;
 static int send_one(int tag)
 {
 	in_flight.done = sent;
-	return hdl_ep_send(hdl_ep(tp, !hdl_job.rank), tag, 2, false, TEXT, is_short ? SHORT : sizeof(TEXT), &in_flight);
+	return hdl_ep_send(ep_of(tp, !hdl_job.rank), tag, 2, false, TEXT, is_short ? SHORT : sizeof(TEXT), &in_flight);
 }
 
 static void send_and_wait(int tag)
@@ -63,14 +63,14 @@ static void receiver(void)
 {
 	unsigned idle = 0;
 
-	hdl_ep_eager_off(hdl_ep(tp, 1), is_short ? HDL_EAGER_NONE : HDL_EAGER_SHORT);
+	hdl_ep_eager_off(ep_of(tp, 1), is_short ? HDL_EAGER_NONE : HDL_EAGER_SHORT);
 	while (!announced && !last)
 		turn(&idle);
 	if (!announced)
 		fail("nothing was announced");
 	while (fetched < announced)
 		turn(&idle);
-	hdl_ep_eager_off(hdl_ep(tp, 1), HDL_EAGER_ON);
+	hdl_ep_eager_off(ep_of(tp, 1), HDL_EAGER_ON);
 	while (!last)
 		turn(&idle);
 	if (fetched != announced)

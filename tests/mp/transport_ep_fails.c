@@ -132,7 +132,7 @@ static void fetch_now(int src, const void *announcement)
 	static char data[100000];
 
 	begun++;
-	if (hdl_ep_fetch(hdl_ep(tp, src), announcement, data, sizeof(data), &operation()->fetch))
+	if (hdl_ep_fetch(ep_of(tp, src), announcement, data, sizeof(data), &operation()->fetch))
 		fail("a message is not fetched");
 }
 
@@ -150,7 +150,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 
 static void send_to(int peer, const void *buf, size_t n)
 {
-	if (!hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, buf, n, &operation()->send))
+	if (!hdl_ep_send(ep_of(tp, peer), 1, 2, false, buf, n, &operation()->send))
 		begun++;
 }
 
@@ -159,8 +159,8 @@ static void send_some(int peer, bool runs, void *buf, size_t n)
 	struct operation *o = operation();
 
 	o->data = buf;
-	begun += !(runs ? hdl_ep_send_runs(hdl_ep(tp, peer), 1, 2, false, n, &o->send)
-			: hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, buf, n, &o->send));
+	begun += !(runs ? hdl_ep_send_runs(ep_of(tp, peer), 1, 2, false, n, &o->send)
+			: hdl_ep_send(ep_of(tp, peer), 1, 2, false, buf, n, &o->send));
 }
 
 static int fetch_into(int peer, const void *announcement, bool runs, void *buf, size_t n)
@@ -169,8 +169,8 @@ static int fetch_into(int peer, const void *announcement, bool runs, void *buf, 
 
 	o->data = buf;
 	begun++;
-	return runs ? hdl_ep_fetch_runs(hdl_ep(tp, peer), announcement, n, &o->fetch)
-		    : hdl_ep_fetch(hdl_ep(tp, peer), announcement, buf, n, &o->fetch);
+	return runs ? hdl_ep_fetch_runs(ep_of(tp, peer), announcement, n, &o->fetch)
+		    : hdl_ep_fetch(ep_of(tp, peer), announcement, buf, n, &o->fetch);
 }
 
 static void greet(int peer)
@@ -249,7 +249,7 @@ static void writes(int peer)
 	if (!buffer)
 		fail("out of memory");
 	if (hdl_job.rank == 1) {
-		struct hdl_ep *ep = hdl_ep(tp, peer);
+		struct hdl_ep *ep = ep_of(tp, peer);
 		memset(buffer, 1, BYTES);
 		send_to(peer, buffer, BYTES);
 		while (!ep->rdma_wait)
@@ -267,13 +267,13 @@ static void writes(int peer)
 	struct hdl_fetch f = { .done = take_back };
 	while (!announced)
 		turn(&idle);
-	if (hdl_ep_fetch(hdl_ep(tp, peer), rts[0], buffer, BYTES, &f))
+	if (hdl_ep_fetch(ep_of(tp, peer), rts[0], buffer, BYTES, &f))
 		fail("the message is not fetched");
 	while (!event_happened(PART_WRITTEN))
 		turn(&idle);
 	if (!buffer[0] || buffer[BYTES - 1])
 		fail("not a part of the message has been written");
-	hdl_ep_fail(hdl_ep(tp, peer), -EIO);
+	hdl_ep_fail(ep_of(tp, peer), -EIO);
 	while (!taken_back)
 		turn(&idle);
 	event_happens(TAKEN_BACK);
@@ -308,16 +308,16 @@ static void owns(int peer)
 	for (int i = 0; i < SMALL; i++)
 		send_some(peer, i % 2, small, sizeof(small));
 	for (int i = 0; i < LARGE; i++)
-		hdl_ep_refuse(hdl_ep(tp, peer), rts[LARGE - 1]);	/* control messages */
+		hdl_ep_refuse(ep_of(tp, peer), rts[LARGE - 1]);	/* control messages */
 	unsigned open = begun - ended;
-	hdl_ep_fail(hdl_ep(tp, peer), -EIO);
+	hdl_ep_fail(ep_of(tp, peer), -EIO);
 	for (int i = 0; i < TURNS && (ended < begun || dead < 0); i++)
 		hdl_tp_progress(tp);
 	fprintf(stderr, "%u operations were open; %u of %u have ended, %u twice, %u well\n", open, ended, begun, twice, well);
 	if (!open || ended != begun || twice || dead != peer)
 		fail("not every operation has ended, once");
-	if (tp->sends.used || tp->fetches.used || hdl_ep(tp, peer)->pend || hdl_ep(tp, peer)->ctl[0].head ||
-	    hdl_ep(tp, peer)->ctl[1].head)
+	if (tp->sends.used || tp->fetches.used || ep_of(tp, peer)->pend || ep_of(tp, peer)->ctl[0].head ||
+	    ep_of(tp, peer)->ctl[1].head)
 		fail("the failed endpoint owns something");
 	leave("all has ended");
 }
@@ -330,17 +330,17 @@ static _Noreturn void rings(void)
 		greet(0);
 	if (hdl_job.rank == 0) {
 		greet(1);
-		for (int i = 0; i < TURNS && hdl_ep(tp, 1)->rx_state != HDL_RX_ACTIVE; i++)
+		for (int i = 0; i < TURNS && ep_of(tp, 1)->rx_state != HDL_RX_ACTIVE; i++)
 			turn(&idle);
-		hdl_ep_fail(hdl_ep(tp, 1), -EIO);
+		hdl_ep_fail(ep_of(tp, 1), -EIO);
 		while (dead < 0)
 			turn(&idle);
 		if (tp->rings_given)
 			fail("the failed endpoint keeps its ring");
 		greet(2);
-		for (int i = 0; i < TURNS && hdl_ep(tp, 2)->rx_state != HDL_RX_ACTIVE; i++)
+		for (int i = 0; i < TURNS && ep_of(tp, 2)->rx_state != HDL_RX_ACTIVE; i++)
 			turn(&idle);
-		if (hdl_ep(tp, 2)->rx_state != HDL_RX_ACTIVE)
+		if (ep_of(tp, 2)->rx_state != HDL_RX_ACTIVE)
 			fail("nobody else got the ring");
 		send_to(2, &begun, 8);
 		leave("another got the ring");
@@ -354,7 +354,7 @@ static void send_number(int peer, int number, size_t n)
 {
 	static char data[100000];
 
-	if (!hdl_ep_send(hdl_ep(tp, peer), number, 2, false, data, n, &operation()->send))
+	if (!hdl_ep_send(ep_of(tp, peer), number, 2, false, data, n, &operation()->send))
 		begun++;
 }
 
@@ -385,7 +385,7 @@ static _Noreturn void shared(void)
 	greet(1);
 	greet(2);
 	send_to(1, &begun, 8);
-	while (hdl_proc_state(&hdl_ep(tp, 1)->proc) == HDL_PROC_LIVES)
+	while (hdl_proc_state(&ep_of(tp, 1)->proc) == HDL_PROC_LIVES)
 		hdl_tp_progress(tp);
 	for (unsigned i = 0; i < MESSAGES; i++) {
 		/* the first message for rank 2 from the message's own memory waits behind three for the dead rank, and moves up
@@ -396,16 +396,16 @@ static _Noreturn void shared(void)
 		if (i % 100 == 50 || i == 2)
 			hdl_tp_progress(tp);
 	}
-	while (got[2] == GREETINGS && !hdl_ep(tp, 2)->failed)
+	while (got[2] == GREETINGS && !ep_of(tp, 2)->failed)
 		turn(&idle);
-	if (hdl_ep(tp, 2)->failed)
+	if (ep_of(tp, 2)->failed)
 		fail("one peer's end has failed another");
 	while (dead < 0)
 		turn(&idle);
 	/* small messages use every slot of the queue: a slot that belonged to a failed request must not end that request again */
 	for (unsigned i = 0; i < MESSAGES; i++)
 		send_number(2, (int)(GREETINGS + MESSAGES + i + 1), 8);
-	while (got[2] < GREETINGS + 2 && !hdl_ep(tp, 2)->failed)
+	while (got[2] < GREETINGS + 2 && !ep_of(tp, 2)->failed)
 		turn(&idle);
 	for (int i = 0; i < TURNS && ended < begun; i++)
 		hdl_tp_progress(tp);
@@ -451,7 +451,7 @@ static _Noreturn void breaks_alone(bool dies)
 		send_to(0, &begun, 8);
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
 	send_to(1, &begun, 8);
 	await_stop((pid_t)ep->proc.pid);
@@ -489,7 +489,7 @@ static _Noreturn void pauses(void)
 		send_to(0, &begun, 8);
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	struct hdl_sq *sq = ep->sq ? ep->sq : &ep->dev->ud;
 	if (sq->kind->renew) {
 		ep->queues->event = IBV_EVENT_QP_FATAL;
@@ -617,7 +617,7 @@ static _Noreturn void fails_twice(bool flushed)
 			turn(&idle);
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	struct ibv_sge sge = { .addr = (uintptr_t)&word, .length = 8 };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE };
 
@@ -669,7 +669,7 @@ static _Noreturn void refused(void)
 		}
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	for (unsigned i = 1; i <= ROUNDS; i++) {
 		datagram_is_refused(ep);
 		send_to(1, &begun, 8);
@@ -700,7 +700,7 @@ static _Noreturn void offers(void)
 
 	if (hdl_job.rank == 1)
 		stay();
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	if (ibv_modify_qp(ep->sq->qp, &a, IBV_QP_STATE))
 		fail("the queue cannot be broken");
 	hdl_ring_on_offer(ep, &m);

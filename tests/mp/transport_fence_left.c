@@ -64,7 +64,7 @@ static void send_tag(int peer, int tag)
 	if (!s)
 		fail("no memory");
 	s->done = sent;
-	r = hdl_ep_send(hdl_ep(tp, peer), tag, 2, false, "12345678", 8, s);
+	r = hdl_ep_send(ep_of(tp, peer), tag, 2, false, "12345678", 8, s);
 	if (r < 0)
 		fail("send to rank %d: %s", peer, strerror(-r));
 	if (r)
@@ -90,7 +90,7 @@ static void signal_process(pid_t pid)
 
 static pid_t pid_of(int rank)
 {
-	return (pid_t)hdl_ep(tp, rank)->proc.pid;
+	return (pid_t)ep_of(tp, rank)->proc.pid;
 }
 
 static sigset_t signals(void)
@@ -146,7 +146,7 @@ static void settle(struct hdl_ep *ep)
 
 int __wrap_hdl_rt_fence_wait(uint64_t timeout_us)
 {
-	struct hdl_ep *ep = tp && hdl_job.rank ? hdl_ep(tp, 0) : NULL;
+	struct hdl_ep *ep = tp && hdl_job.rank ? ep_of(tp, 0) : NULL;
 
 	if (!ep || !is_under_way(ep)) {
 		if (ep && !settled)
@@ -165,7 +165,7 @@ int __wrap_hdl_rt_fence_wait(uint64_t timeout_us)
 static bool has_rings(void)
 {
 	for (int i = 1; i < hdl_job.size; i++)
-		if (!hdl_ep(tp, i)->ring)
+		if (!ep_of(tp, i)->ring)
 			return false;
 	return true;
 }
@@ -207,7 +207,7 @@ static int leave_later(bool far)
 	unsigned idle = 0;
 
 	if (far)
-		hdl_ep(tp, 0)->proc.start = 0;
+		ep_of(tp, 0)->proc.start = 0;
 	if (hdl_job.rank > 1)
 		send_tag(1, ASIDE);
 	for (unsigned answers = 0; !got[LAST]; turn(&idle))

@@ -40,7 +40,7 @@ static void send_to(int peer)
 	int r;
 
 	s->done = sent;
-	r = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, "name", 4, s);
+	r = hdl_ep_send(ep_of(tp, peer), 1, 2, false, "name", 4, s);
 	if (r < 0)
 		fail("send to rank %d (%d)", peer, r);
 	if (r)
@@ -49,7 +49,7 @@ static void send_to(int peer)
 
 static bool told(int peer)
 {
-	return hdl_ep(tp, peer)->id_there != HDL_NAMED && !(hdl_ep(tp, peer)->src & HDL_TELLS);
+	return ep_of(tp, peer)->id_there != HDL_NAMED && !(ep_of(tp, peer)->src & HDL_TELLS);
 }
 
 #define UNTIL(cond) \
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	}
 	if (me == 1) {
 		send_to(0);
-		UNTIL(hdl_ep(tp, 0)->id_there != HDL_NAMED);
+		UNTIL(ep_of(tp, 0)->id_there != HDL_NAMED);
 		for (int i = 1; i < MANY; i++)
 			send_to(0);
 		turns(0, true, 0);
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 		turns(2, false, 1);
 		UNTIL(got[1] >= MANY);
 		turns(1, false, MANY);
-		if (hdl_ep(tp, 1)->id == hdl_ep(tp, 2)->id || !told(1) || !told(2))
+		if (ep_of(tp, 1)->id == ep_of(tp, 2)->id || !told(1) || !told(2))
 			fail("ids are not known after %u messages", MANY);
 	}
 	if (tp->names > 2 * NAMES)

@@ -66,7 +66,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	of->tag = hdr->tag;
 	of->f.done = fetched;
 	fetching++;
-	if (hdl_ep_fetch(hdl_ep(tp, src), payload, of->data, len, &of->f))
+	if (hdl_ep_fetch(ep_of(tp, src), payload, of->data, len, &of->f))
 		fail("nothing is fetched");
 }
 
@@ -191,7 +191,7 @@ int main(void)
 	start(&up);
 	if (hdl_job.size != 2)
 		fail("%d ranks: 2 are wanted", hdl_job.size);
-	struct hdl_ep *ep = hdl_ep(tp, !hdl_job.rank);
+	struct hdl_ep *ep = ep_of(tp, !hdl_job.rank);
 	struct ibv_context_ops *ops = &ep->dev->port.ctx->ops;
 	if (ep->dev->max_ud >= hdl_vars.eager_max)
 		fail("a packet carries %u bytes: no eager message is longer", ep->dev->max_ud);

@@ -112,7 +112,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	f->side = s;
 	f->src = src;
 	f->number = s->came[src]++;
-	if (hdl_ep_fetch(hdl_ep(s->tp, src), payload, f->data, (size_t)len, &f->fetch))
+	if (hdl_ep_fetch(ep_of(s->tp, src), payload, f->data, (size_t)len, &f->fetch))
 		wrong("a message cannot be fetched", src, (long)len);
 }
 
@@ -144,7 +144,7 @@ static void begin(struct side *s, int peer)
 	for (uint32_t i = sizeof(m); i < m.len; i++)
 		send->data[i] = (char)byte_of(&m, i);
 	s->begun++;
-	r = hdl_ep_send(hdl_ep(s->tp, peer), 1, CONTEXT, random_bits(&s->rng) % 8 == 0, send->data, m.len, &send->send);
+	r = hdl_ep_send(ep_of(s->tp, peer), 1, CONTEXT, random_bits(&s->rng) % 8 == 0, send->data, m.len, &send->send);
 	if (r < 0)
 		wrong("a message cannot be sent", r, peer);
 	if (r)
@@ -229,7 +229,7 @@ static void exchange_addresses(void)
 		*s = (struct send){ .send.done = sent, .side = &side[0] };
 		n = hdl_tp_address(side[1].tp, s->data);
 		side[0].begun++;
-		if (hdl_ep_send(hdl_ep(side[0].tp, p), 1, ADDRESS, false, s->data, n, &s->send) == 1)
+		if (hdl_ep_send(ep_of(side[0].tp, p), 1, ADDRESS, false, s->data, n, &s->send) == 1)
 			sent(&s->send, 0);
 	}
 	while (given < hdl_job.size - 1 || side[0].ended < side[0].begun)

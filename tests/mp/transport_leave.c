@@ -31,7 +31,7 @@ static void send_and_wait(void)
 	unsigned idle = 0;
 	int before = ended;
 
-	if (!hdl_ep_send(hdl_ep(tp, !hdl_job.rank), 1, 2, false, text, sizeof(text), &send))
+	if (!hdl_ep_send(ep_of(tp, !hdl_job.rank), 1, 2, false, text, sizeof(text), &send))
 		while (ended == before)
 			turn(&idle);
 }

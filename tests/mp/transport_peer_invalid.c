@@ -73,7 +73,7 @@ static void say(int to, int tag, const void *data, size_t n)
 	static unsigned next;
 
 	s[next] = (struct hdl_send){ .done = sent };
-	if (hdl_ep_send(hdl_ep(tp, to), tag, CONTEXT, false, data, n, &s[next++]) < 0 || next == 16)
+	if (hdl_ep_send(ep_of(tp, to), tag, CONTEXT, false, data, n, &s[next++]) < 0 || next == 16)
 		fail("nothing can be said");
 }
 
@@ -160,7 +160,7 @@ static void crooked(void)
 {
 	static char got[SMALL], all[MUCH];
 	struct hdl_fetch f[2] = { { .done = fetched }, { .done = fetched } };
-	struct hdl_ep *ep = hdl_ep(tp, 0);
+	struct hdl_ep *ep = ep_of(tp, 0);
 	unsigned idle = 0;
 
 	hear(IDS, hdl_job.rank == 1 ? 2 : 1);
@@ -210,7 +210,7 @@ static void rndv(void)
 	struct hdl_rts_rec nothing = { .len = SMALL, .op = 0xbad };
 	struct hdl_send s[2] = { { .done = sent }, { .done = sent } };
 	struct hdl_fetch f = { .done = fetched };
-	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_ep *ep = ep_of(tp, 1);
 	unsigned idle = 0;
 
 	if (hdl_job.rank) {
@@ -227,7 +227,7 @@ static void rndv(void)
 	ids[1] = hdl_fetch_op(&f)->id;
 	uint32_t told[2] = { ids[0], ids[1] };
 	for (int r = 1; r <= 2; r++)
-		if (hdl_ep_send(hdl_ep(tp, r), IDS, CONTEXT, false, told, sizeof(told), &(struct hdl_send){ .done = sent }) != 1)
+		if (hdl_ep_send(ep_of(tp, r), IDS, CONTEXT, false, told, sizeof(told), &(struct hdl_send){ .done = sent }) != 1)
 			fail("a short message does not leave at once");
 	hear(DONE, 2);
 	unharmed(in, &s[0], "by what must not be said");
@@ -252,7 +252,7 @@ static void packets(void)
 {
 	struct { struct hdl_hdr hdr; char body[24]; } claims = { 0 };
 	struct hdl_conn_msg m = { .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 1 };
-	struct hdl_ep *ep = hdl_ep(tp, !hdl_job.rank);
+	struct hdl_ep *ep = ep_of(tp, !hdl_job.rank);
 	const uint64_t high = 1ull << 40;
 	unsigned idle = 0;
 
@@ -400,7 +400,7 @@ static void late_words(struct hdl_ep *ep)
 
 static void numbers(void)
 {
-	struct hdl_ep *ep = hdl_ep(tp, !hdl_job.rank);
+	struct hdl_ep *ep = ep_of(tp, !hdl_job.rank);
 	uint32_t before, now;
 
 	meet(ep->rank, 1);
@@ -445,7 +445,7 @@ static uint64_t soon(uint64_t now)
 
 static void sleeps(void)
 {
-	struct hdl_ep *self = hdl_ep(tp, 0);
+	struct hdl_ep *self = ep_of(tp, 0);
 	struct pollfd wake = { .fd = tp->wake_fd, .events = POLLIN };
 
 	say(0, GO, NULL, 0);
@@ -506,7 +506,7 @@ static void states(void)
 {
 	struct hdl_sq dci[2] = { { .tail = 0 } };
 	struct hdl_dev dev = { .dci = dci, .ndci = 2 };
-	struct hdl_ep *ep = calloc(2, sizeof(*ep)), *other = ep + 1, *self = hdl_ep(tp, 0);
+	struct hdl_ep *ep = calloc(2, sizeof(*ep)), *other = ep + 1, *self = ep_of(tp, 0);
 	struct hdl_send waits = { .done = sent };
 	struct hdl_fetch reads = { .done = fetched };
 

@@ -108,7 +108,7 @@ int main(void)
 	start(&up);
 	if (hdl_am_register(tp, SAY, on_say, NULL))
 		return 1;
-	ep = hdl_ep(tp, !hdl_job.rank);
+	ep = ep_of(tp, !hdl_job.rank);
 	say(ep);
 	hear(1);
 	while (!ep->conn.up)

@@ -83,7 +83,7 @@ static void send_note(int to, uint32_t round, bool is_given, bool is_last, uint3
 	m->n.burst = burst;
 	for (uint32_t i = 0; i < more; i++)
 		m->n.filling[i] = (uint8_t)(sent_to[to] + i);
-	int r = hdl_ep_send(hdl_ep(tp, to), (int32_t)sent_to[to], 7, false, &m->n, NOTE_HEAD + more, &m->send);
+	int r = hdl_ep_send(ep_of(tp, to), (int32_t)sent_to[to], 7, false, &m->n, NOTE_HEAD + more, &m->send);
 	if (r < 0)
 		fail("send to rank %d: %s", to, strerror(-r));
 	sent_to[to]++;
@@ -94,7 +94,7 @@ static void send_note(int to, uint32_t round, bool is_given, bool is_last, uint3
 /* Exchanges messages until each has given its ring to the other, and nothing waits. */
 static void talk(int partner, uint32_t round)
 {
-	struct hdl_ep *ep = hdl_ep(tp, partner);
+	struct hdl_ep *ep = ep_of(tp, partner);
 	uint32_t sent = 0;
 	bool said = false;
 	unsigned idle = 0;
@@ -157,20 +157,20 @@ int main(int argc, char **argv)
 	for (uint32_t round = 0; round < rounds; round++) {
 		int partner = hdl_job.rank ^ (int)(1 + round % (RANKS - 1));
 		int next = hdl_job.rank ^ (int)(1 + (round + 1) % (RANKS - 1));
-		struct hdl_ep *ep = hdl_ep(tp, partner);
+		struct hdl_ep *ep = ep_of(tp, partner);
 
 		talk(partner, round);
 		for (int i = 0; i < BURST; i++)
 			send_note(partner, round, true, false, (uint32_t)i + 1);
-		if (round % 2 && hdl_ep(tp, next)->sq)
-			taken_full += take_back(ep, hdl_ep(tp, next), round);
+		if (round % 2 && ep_of(tp, next)->sq)
+			taken_full += take_back(ep, ep_of(tp, next), round);
 		for (int i = 0; i < BURST; i++)
 			send_note(partner, round, true, i == BURST - 1, 0);
 		while (last[partner] != round + 1)
 			turn(&idle);
 	}
 	for (int r = 0; r < RANKS; r++)
-		given_away += hdl_ep(tp, r)->rings_out;
+		given_away += ep_of(tp, r)->rings_out;
 	/* one at a time: each but the first was given after another one had come back */
 	if (given_away < rounds || (rounds > 3 && !taken_full))
 		fail("%u rings were given in %u rounds, %u taken back with frames in them", given_away, rounds, taken_full);

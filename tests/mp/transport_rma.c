@@ -92,7 +92,7 @@ void send_am(int to, unsigned id, const void *data, size_t n, struct hdl_am_send
 {
 	am->send.done = sent;
 	pending_sends++;
-	int r = hdl_am_send(hdl_ep(tp, to), id, HDL_AM_ORDERED, NULL, 0, data, n, am);
+	int r = hdl_am_send(ep_of(tp, to), id, HDL_AM_ORDERED, NULL, 0, data, n, am);
 	if (r < 0)
 		fail("an active message to rank %d: %s", to, strerror(-r));
 	pending_sends -= (unsigned)r;
@@ -152,7 +152,7 @@ static void take_keys(int from, const char *p)
 	for (int i = 0; i < 2; i++) {
 		uint32_t n;
 		memcpy(&n, p, 4);
-		if (hdl_rkey_unpack(hdl_ep(tp, from), p + 4, n, &k[i]))
+		if (hdl_rkey_unpack(ep_of(tp, from), p + 4, n, &k[i]))
 			fail("a key cannot be unpacked");
 		p += 4 + n;
 	}
@@ -210,12 +210,12 @@ static void connect_agents(void)
 	unsigned idle = 0;
 
 	for (int p = 0; p < hdl_job.size; p++)
-		if (p != hdl_job.rank && hdl_is_local(p) && hdl_agent_connect(hdl_ep(tp, p)))
+		if (p != hdl_job.rank && hdl_is_local(p) && hdl_agent_connect(ep_of(tp, p)))
 			fail("no agent queue to rank %d", p);
 	for (int p = 0; p < hdl_job.size; p++) {
-		while (hdl_is_local(p) && hdl_agent_connecting(hdl_ep(tp, p)))
+		while (hdl_is_local(p) && hdl_agent_connecting(ep_of(tp, p)))
 			turn(&idle);
-		if (p != hdl_job.rank && hdl_is_local(p) && !hdl_agent_stands(hdl_ep(tp, p)))
+		if (p != hdl_job.rank && hdl_is_local(p) && !hdl_agent_stands(ep_of(tp, p)))
 			fail("the agent queue to rank %d cannot be connected", p);
 	}
 }
@@ -473,7 +473,7 @@ static void flush(int target)
 	t->flush.done = flushed;
 	t->flush_from = number;
 	oldest_of[target % 64] = t->inflight;
-	int r = hdl_flush(hdl_ep(tp, target), &t->flush);
+	int r = hdl_flush(ep_of(tp, target), &t->flush);
 	if (r == 1 && t->inflight)
 		fail("a flush is over at once, and %u operations are under way", t->inflight);
 	if (r)

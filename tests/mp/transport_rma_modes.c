@@ -89,7 +89,7 @@ void dies(void)
 		if (i >= 200 && i % 64)
 			free(op);
 		else if (i % 4 == 3)
-			pending += !hdl_flush(hdl_ep(tp, 1), op);
+			pending += !hdl_flush(ep_of(tp, 1), op);
 		else
 			pending += !(i % 4 == 0 ? hdl_put(t->memory, 0, buf, n, op) :
 				     i % 4 == 1 ? hdl_get(t->memory, 0, buf, n, op) :
@@ -99,7 +99,7 @@ void dies(void)
 	while (ended < pending)
 		turn(&idle);
 	struct hdl_rma op = { .done = ends };
-	int again = hdl_put(t->memory, 0, buf, 8, &op), flush_again = hdl_flush(hdl_ep(tp, 1), &op);
+	int again = hdl_put(t->memory, 0, buf, 8, &op), flush_again = hdl_flush(ep_of(tp, 1), &op);
 	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending,
 		again < 0 && flush_again < 0 ? "refused" : "accepted");
 	fflush(NULL);
@@ -396,7 +396,7 @@ void flushes(void)
 	struct hdl_rkey *k;
 	unsigned idle = 0;
 
-	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, hdl_mr_pack(mr, key), &k))
+	if (hdl_rkey_unpack(ep_of(tp, 0), key, hdl_mr_pack(mr, key), &k))
 		fail("no key");
 	for (int bad = 0; bad < 2; bad++) {
 		ended = errors = 0;
@@ -439,7 +439,7 @@ void early(void)
 	static char extra[4096];
 	struct hdl_mr *mr = region(extra, sizeof(extra), HDL_MR_READ | HDL_MR_WRITE);
 	struct target *t = &targets[!hdl_job.rank];
-	struct hdl_ep *ep = hdl_ep(tp, !hdl_job.rank);
+	struct hdl_ep *ep = ep_of(tp, !hdl_job.rank);
 
 	exchange_keys(mr_memory, mr, 3);
 	say(!hdl_job.rank);
@@ -484,7 +484,7 @@ void busy(void)
 	struct hdl_rma op = { .done = ends };
 	unsigned idle = 0, refused = 0;
 	/* the owner does not see RDMA; the owner sees operations that are messages */
-	bool messages = hdl_rma_connect(hdl_ep(tp, !hdl_job.rank)) == -EOPNOTSUPP;
+	bool messages = hdl_rma_connect(ep_of(tp, !hdl_job.rank)) == -EOPNOTSUPP;
 
 	exchange_keys(mr, mr, 3);
 	if (hdl_job.rank == 0) {
@@ -532,10 +532,10 @@ void refuses(void)
 	    hdl_mr_register(tp, buf, 16, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL ||
 	    hdl_mr_register(tp, memory + 1, 16, HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL)
 		fail("a region that cannot be");
-	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, n - 1, &k) != -EINVAL)
+	if (hdl_rkey_unpack(ep_of(tp, 0), key, n - 1, &k) != -EINVAL)
 		fail("half a key");
 	key[24] ^= 1;
-	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, n, &k) != -ESTALE)
+	if (hdl_rkey_unpack(ep_of(tp, 0), key, n, &k) != -ESTALE)
 		fail("a key of another life");
 	if (hdl_put(t->memory, whole, buf, 0, &op) != 1 || hdl_get(t->memory, 0, buf, 0, &op) != 1)
 		fail("nothing takes time");
@@ -550,7 +550,7 @@ void behind(void)
 	enum { ROUNDS = 40, BEHIND = 8 };
 	static uint64_t extra[2];
 	struct target *t = &targets[hdl_job.rank];
-	struct hdl_ep *self = hdl_ep(tp, hdl_job.rank);
+	struct hdl_ep *self = ep_of(tp, hdl_job.rank);
 	uint64_t sum = 0, was = words->w8[ADD];
 	struct hdl_agent_queue *q = hdl_agent_of(self);
 	char key[HDL_RKEY_MAX];
@@ -627,7 +627,7 @@ static unsigned additions(bool comes)
 {
 	static struct addition a[MOST];
 	static uint64_t next;
-	struct hdl_ep *peer = hdl_ep(tp, 1);
+	struct hdl_ep *peer = ep_of(tp, 1);
 	unsigned idle = 0, n = 0, failed = 0;
 
 	for (unsigned behind = 0; n < (comes ? MOST : 4 * BEHIND) && behind < BEHIND; n++) {
@@ -685,7 +685,7 @@ static void late_messages(struct hdl_ep *peer)
  * progress seldom, so that answers overtake messages. */
 void again(void)
 {
-	struct hdl_ep *peer = hdl_ep(tp, !hdl_job.rank);
+	struct hdl_ep *peer = ep_of(tp, !hdl_job.rank);
 	struct addition a;
 	uint64_t asked;
 	unsigned idle = 0;

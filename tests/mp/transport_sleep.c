@@ -29,7 +29,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	if (hdr->kind == HDL_RTS) {
 		struct hdl_fetch *f = calloc(1, sizeof(*f));
 		f->done = fetched;
-		if (hdl_ep_fetch(hdl_ep(tp, src), payload, &value, sizeof(value), f))
+		if (hdl_ep_fetch(ep_of(tp, src), payload, &value, sizeof(value), f))
 			fail("a fetch was refused");
 		return;
 	}
@@ -64,7 +64,7 @@ static void pass(int to, uint64_t v)
 	unsigned idle = 0;
 
 	ended = 0;
-	int r = hdl_ep_send(hdl_ep(tp, to), 1, 2, v % 3 == 0, &v, sizeof(v), &s);
+	int r = hdl_ep_send(ep_of(tp, to), 1, 2, v % 3 == 0, &v, sizeof(v), &s);
 	if (r < 0)
 		fail("a send was refused");
 	while (!r && !ended)

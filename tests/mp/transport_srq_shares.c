@@ -40,7 +40,7 @@ static _Noreturn void wrong(const char *text)
 
 static bool meets_none(int peer)
 {
-	const struct hdl_sq *sq = hdl_ep(tp, peer)->sq;
+	const struct hdl_sq *sq = ep_of(tp, peer)->sq;
 
 	return sq && __atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE);
 }
@@ -50,7 +50,7 @@ static void send_one(int peer, int tag, struct hdl_send *s)
 	static const char text[100] = "a message";
 
 	s->done = sent;
-	if (hdl_ep_send(hdl_ep(tp, peer), tag, 2, false, text, sizeof(text), s) == 1)
+	if (hdl_ep_send(ep_of(tp, peer), tag, 2, false, text, sizeof(text), s) == 1)
 		ended++;
 	rnr += meets_none(peer);
 }
@@ -68,7 +68,7 @@ static void greet(void)
 			turn(&idle);
 	}
 	for (int p = from; p < to; p++)
-		if (!hdl_ep(tp, p)->sq)
+		if (!ep_of(tp, p)->sq)
 			wrong("there is no connected lane: nothing is tested");
 	got = ended = 0;
 }
@@ -139,7 +139,7 @@ int main(void)
 	rank = hdl_job.rank;
 	greet();
 	tells = tp->dev[0]->promises.at_once;
-	if (tells && rank && shca_unfinished(hdl_ep(tp, 0)->sq->qp, &word))
+	if (tells && rank && shca_unfinished(ep_of(tp, 0)->sq->qp, &word))
 		wrong("this device does not tell what it has not carried out");
 	fence();
 	rnr = 0;
@@ -154,6 +154,6 @@ int main(void)
 		receiver((unsigned)(hdl_job.size - 2) * (BURST + STREAM) + 1);
 	if (getenv("SHARES_SHOW") && rank && tells)
 		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr,
-			hdl_ep(tp, 0)->sq->requests);
+			ep_of(tp, 0)->sq->requests);
 	return finish();
 }

@@ -4,6 +4,7 @@
 #ifndef HDL_TRANSPORT_TEST_H
 #define HDL_TRANSPORT_TEST_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,6 +37,16 @@ static inline void start(const struct hdl_upcalls *up)
 {
 	if (hdl_vars_load() || hdl_rt_init(true) || hdl_tp_init(up, &tp))
 		exit(1);
+}
+
+/* Returns a rank's endpoint; ends the job if there is none. */
+static inline struct hdl_ep *ep_of(struct hdl_tp *instance, int rank)
+{
+	struct hdl_ep *ep = hdl_ep(instance, rank);
+
+	if (!ep)
+		fail("no endpoint of rank %d: %s", rank, strerror(errno));
+	return ep;
 }
 
 /* The program's status. */

@@ -225,8 +225,8 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	in->index = index;
 	in->fetch.done = fetched;
 	in->fetch.unpack = unpack;
-	int err = runs ? hdl_ep_fetch_runs(hdl_ep(tp, src), payload, cap, &in->fetch)
-		       : hdl_ep_fetch(hdl_ep(tp, src), payload, in->buf, cap, &in->fetch);
+	int err = runs ? hdl_ep_fetch_runs(ep_of(tp, src), payload, cap, &in->fetch)
+		       : hdl_ep_fetch(ep_of(tp, src), payload, in->buf, cap, &in->fetch);
 	if (err)
 		fail("fetch from rank %d: %s", src, strerror(-err));
 	fetching++;
@@ -327,7 +327,7 @@ static void send_one(int peer)
 		o->send.pack = pack;
 	}
 	inflight[peer]++;
-	struct hdl_ep *ep = hdl_ep(tp, peer);
+	struct hdl_ep *ep = ep_of(tp, peer);
 	if (!ep)
 		fail("rank %d cannot be reached: %s", peer, strerror(errno));
 	bool sync = sync_of(hdl_job.rank, peer, index);

@@ -58,7 +58,7 @@ static void send_to(int peer, int tag, size_t n)
 	if (!s)
 		fail("out of memory");
 	s->done = sent;
-	if (hdl_ep_send(hdl_ep(tp, peer), tag, 2, false, data, n, s))
+	if (hdl_ep_send(ep_of(tp, peer), tag, 2, false, data, n, s))
 		free(s);
 }
 
@@ -83,7 +83,7 @@ static void await(int peer)
 
 static _Noreturn void obey(void)
 {
-	hdl_ep(tp, 0);	/* from here on the transport watches the process of rank 0 */
+	ep_of(tp, 0);	/* from here on the transport watches the process of rank 0 */
 	for (;;) {
 		turn(&idle);
 		if (order == DIE)
@@ -170,7 +170,7 @@ static int counts(unsigned hosts, const char *shcactl)
 
 static void kill_it(int peer)
 {
-	const struct hdl_proc *proc = &hdl_ep(tp, peer)->proc;
+	const struct hdl_proc *proc = &ep_of(tp, peer)->proc;
 
 	send_to(peer, DIE, 0);
 	while (hdl_proc_state(proc) == HDL_PROC_LIVES)
@@ -180,12 +180,12 @@ static void kill_it(int peer)
 /* Nothing but a request that fails tells of the peer's end. */
 static void look_away(int peer)
 {
-	hdl_ep(tp, peer)->proc.start = 0;
+	ep_of(tp, peer)->proc.start = 0;
 }
 
 static struct hdl_xrc_host *way_to(int peer)
 {
-	return container_of(hdl_ep(tp, peer)->sq, struct hdl_xrc_host, sq);
+	return container_of(ep_of(tp, peer)->sq, struct hdl_xrc_host, sq);
 }
 
 static void traffic(int from, int to)
@@ -206,7 +206,7 @@ static _Noreturn void maker(void)
 	for (int peer = first; peer <= last; peer++)
 		await(peer);
 	traffic(first, last + 1);
-	if (way_to(last)->maker != hdl_ep(tp, first) || way_to(last)->keepers != 2 || way_to(first) != way_to(last))
+	if (way_to(last)->maker != ep_of(tp, first) || way_to(last)->keepers != 2 || way_to(first) != way_to(last))
 		fail("another peer has made the target, or not two keep it");
 	kill_it(first);
 	traffic(first + 1, last + 1);
@@ -218,7 +218,7 @@ static _Noreturn void maker(void)
 	while (way_to(last)->ask_number < 2)
 		traffic(last, last + 1);
 	traffic(last, last + 1);
-	if (way_to(last)->maker != hdl_ep(tp, last))
+	if (way_to(last)->maker != ep_of(tp, last))
 		fail("who has made the target that is used now?");
 	while (!failed[first] || !failed[last - 1])
 		turn(&idle);
@@ -249,7 +249,7 @@ static void await_stop(int peer)
 
 	do
 		turn(&idle);
-	while (!hdl_proc_stat(hdl_ep(tp, peer)->proc.pid, text, sizeof(text), &fields) && *fields != 'T');
+	while (!hdl_proc_stat(ep_of(tp, peer)->proc.pid, text, sizeof(text), &fields) && *fields != 'T');
 }
 
 static _Noreturn void stopped(bool dies)
@@ -257,7 +257,7 @@ static _Noreturn void stopped(bool dies)
 	pid_t pid;
 
 	traffic(1, 3);
-	pid = (pid_t)hdl_ep(tp, 1)->proc.pid;
+	pid = (pid_t)ep_of(tp, 1)->proc.pid;
 	look_away(1);
 	send_to(1, STOP, 0);
 	await_stop(1);
