@@ -67,6 +67,8 @@ extern const int ends[LINKS][2];
 #define O_MSG 16384
 #define O_RX 20480		/* [link][RECVS] of ROOM */
 
+#define OUTSIDE UINT32_MAX
+
 struct stage {
 	char fabric[64];
 	struct point p;
@@ -80,7 +82,9 @@ struct stage {
 	_Atomic uint32_t at[16];	/* barriers */
 	uint64_t big;			/* B's large buffer */
 	uint32_t big_rkey;
-	_Atomic uint32_t go, dead, b_done, finish, fill;
+	_Atomic uint32_t dead, b_done, finish, fill;
+	_Atomic uint32_t stops;		/* how often the runner has stopped A, and B where Y reaps */
+	_Atomic uint32_t inside;	/* X's answer to that stop: a thread was stopped inside the engine; or OUTSIDE */
 	struct failpoint_arm arm[FAILPOINT_ARMS];
 };
 extern struct stage *st;
