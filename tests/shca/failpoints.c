@@ -179,34 +179,6 @@ static bool died(pid_t pid, int i, char *why, size_t n, bool *gone)
 	return false;
 }
 
-/* Stops a process, whose main thread naps outside of the library, and waits until it is stopped: before that, the helper thread
- * of the process might find X dead and be stopped in the middle of the reaping. */
-static void stop(pid_t pid)
-{
-	int status;
-
-	kill(pid, SIGSTOP);
-	waitpid(pid, &status, WUNTRACED);
-}
-
-/* Stops A, and B where Y reaps, until X sees no thread of theirs inside the engine. */
-static void stop_outside(const pid_t *pid, bool b_too)
-{
-	uint64_t end = now() + WITHIN;
-
-	for (uint32_t n = 1; atomic_load(&st->inside) != OUTSIDE && now() < end; n++) {
-		kill(pid[A], SIGCONT);
-		kill(pid[B], SIGCONT);
-		nap();
-		stop(pid[A]);
-		if (b_too)
-			stop(pid[B]);
-		atomic_store(&st->stops, n);
-		while (atomic_load(&st->inside) < n && now() < end)
-			nap();
-	}
-}
-
 /* While A is stopped, B checks the results of T. */
 static bool b_is_content(pid_t b, bool *gone, char *why, size_t n)
 {
@@ -240,7 +212,8 @@ static bool run_case(const struct point *p, enum req req, enum executor ex, unsi
 	if (third()) {
 		for (uint64_t end = now() + WITHIN; atomic_load(&st->at[3]) < roles() && now() < end;)
 			nap();
-		stop_outside(pid, ex == E_REAPER);
+		/* before X dies: the helper thread of A or B might find X dead, and be stopped in the middle of the reaping */
+		rig_stop_outside(&st->stops, pid, stopped_ends());
 	}
 	int victim = third() ? X : ex == E_HELPER ? B : A;
 	good = died(pid[victim], 0, why, n, &gone[victim]);

@@ -67,8 +67,6 @@ extern const int ends[LINKS][2];
 #define O_MSG 16384
 #define O_RX 20480		/* [link][RECVS] of ROOM */
 
-#define OUTSIDE UINT32_MAX
-
 struct stage {
 	char fabric[64];
 	struct point p;
@@ -83,8 +81,7 @@ struct stage {
 	uint64_t big;			/* B's large buffer */
 	uint32_t big_rkey;
 	_Atomic uint32_t dead, b_done, finish, fill;
-	_Atomic uint32_t stops;		/* how often the runner has stopped A, and B where Y reaps */
-	_Atomic uint32_t inside;	/* X's answer to that stop: a thread was stopped inside the engine; or OUTSIDE */
+	struct rig_stops stops;
 	struct failpoint_arm arm[FAILPOINT_ARMS];
 };
 extern struct stage *st;
@@ -125,6 +122,12 @@ void nap(void);
 static inline uint32_t roles(void)
 {
 	return st->ex == E_REAPER ? 4 : 3;
+}
+
+/* Roles that are stopped while X dies: A, and B where Y reaps. */
+static inline int stopped_ends(void)
+{
+	return st->ex == E_REAPER ? 2 : 1;
 }
 
 void barrier(int i);

@@ -84,7 +84,8 @@ static struct stage {
 	uint64_t addr, cell;
 	uint32_t rkey;
 	struct rig_meeting xa, xb;
-	_Atomic uint32_t made, up, posted, stopped, again, open, dead, b_done, finish;
+	struct rig_stops stops;
+	_Atomic uint32_t made, up, posted, open, dead, b_done, finish;
 	struct failpoint_arm arm[FAILPOINT_ARMS];
 } *st;
 
@@ -360,22 +361,6 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		FAIL("%u receives are left, of %u", posted(r, s), RECVS - n);
 }
 
-/* A's helper thread may be executing T by a timer when A is stopped: then X could not be reaped before A goes on. So A is
- * continued, and stopped again. */
-static void stopped_outside(struct rig *r)
-{
-	for (uint32_t n = 1;; n++) {
-		bool inside = false;
-		rig_await(&st->stopped, n);
-		for (uint32_t i = 0; i < atomic_load(&r->m->hdr->thread_high); i++)
-			inside |= atomic_load(&r->m->threads[i].owner) == st->slot_a + 1 &&
-				  atomic_load(&r->m->threads[i].active) & 1;
-		atomic_store(&st->again, inside ? n : UINT32_MAX);
-		if (!inside)
-			return;
-	}
-}
-
 static void role_b(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 32, NULL), *xcq = rig_cq(r, 4, NULL);
@@ -398,7 +383,8 @@ static void role_b(struct rig *r)
 		rig_rtr(s.qp, &(struct rig_path){.dest_qpn = st->t[0], .min_rnr_timer = 1});
 	struct ibv_qp *from_x = rig_meet(r, xcq, &st->xb, 0, 2);
 	atomic_fetch_add(&st->up, 1);
-	stopped_outside(r);
+	/* A's helper thread may be executing T by a timer */
+	rig_await_outside(r, &st->stops, &st->slot_a, 1);
 	if (st->kind == DC)
 		dc_up(s.qp, true);
 	atomic_store(&st->open, 1);
@@ -493,15 +479,7 @@ static bool run(unsigned number, char *why, size_t n)
 	}
 	for (int i = 0; !atomic_load(&st->posted) && i < 20000; i++)
 		rig_nap();
-	for (uint32_t times = 1; atomic_load(&st->again) != UINT32_MAX && times < 100; times++) {
-		kill(pid[A], SIGCONT);
-		rig_nap();
-		kill(pid[A], SIGSTOP);
-		waitpid(pid[A], &status, WUNTRACED);
-		atomic_store(&st->stopped, times);
-		for (int i = 0; atomic_load(&st->again) < times && i < 20000; i++)
-			rig_nap();
-	}
+	rig_stop_outside(&st->stops, &pid[A], 1);
 	CHECK(waitpid(pid[X], &status, 0) == pid[X]);
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL || !atomic_load(&st->arm[0].hit))
 		snprintf(why, n, "the point was not hit: X's status %#x", status);

@@ -501,25 +501,6 @@ void role_y(void)
 	_exit(3);
 }
 
-static bool is_inside(const struct rig *r, uint32_t slot)
-{
-	for (uint32_t i = 0; i < atomic_load(&r->m->hdr->thread_high); i++)
-		if (atomic_load(&r->m->threads[i].owner) == slot + 1 && atomic_load(&r->m->threads[i].active) & 1)
-			return true;
-	return false;
-}
-
-/* A's or B's helper thread may be inside the engine when SIGSTOP comes: then the reaper of X would wait until that process is
- * continued. So the runner continues both, and stops them again. */
-static void await_stops(const struct rig *r)
-{
-	for (uint32_t n = 1; atomic_load(&st->inside) != OUTSIDE; n++) {
-		UNTIL(atomic_load(&st->stops) >= n, "the runner does not go on");
-		bool inside = is_inside(r, st->slot[A]) || (st->ex == E_REAPER && is_inside(r, st->slot[B]));
-		atomic_store(&st->inside, inside ? n : OUTSIDE);
-	}
-}
-
 void role_x(void)
 {
 	struct actor x;
@@ -530,7 +511,8 @@ void role_x(void)
 	barrier(2);
 	if (third()) {
 		barrier(3);
-		await_stops(&x.r);
+		UNTIL(atomic_load(&st->stops.stopped), "the runner does not go on");
+		rig_await_outside(&x.r, &st->stops, st->slot, stopped_ends());
 		arm(0);
 		if (st->ex == E_REAPER) {
 			snprintf(st->arm[0].name, sizeof(st->arm[0].name), "claimed");

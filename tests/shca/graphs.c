@@ -122,10 +122,8 @@ static bool again(const struct graph_member *m)
 	const struct shca_member *f = m->r->m;
 	bool inside = false;
 
-	for (uint32_t i = 0, high = atomic_load(&f->hdr->thread_high); i < high; i++) {
-		uint32_t owner = atomic_load(&f->threads[i].owner);
-		inside |= owner && owner != f->slot + 1 && atomic_load(&f->threads[i].active) & 1;
-	}
+	for (uint32_t slot = 0; slot < atomic_load(&f->hdr->proc_high); slot++)
+		inside |= slot != f->slot && rig_is_inside(f, slot);
 	if (inside)
 		atomic_store(&bd->go, 0);
 	return inside;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,6 +321,45 @@ void rig_await(_Atomic uint32_t *what, uint32_t value)
 	for (int i = 0; atomic_load(what) < value; i++, rig_nap())
 		if (i > 40000)
 			FAIL("a process of the test does not come");
+}
+
+bool rig_is_inside(const struct shca_member *m, uint32_t slot)
+{
+	for (uint32_t i = 0; i < atomic_load(&m->hdr->thread_high); i++)
+		if (atomic_load(&m->threads[i].owner) == slot + 1 && atomic_load(&m->threads[i].active) & 1)
+			return true;
+	return false;
+}
+
+void rig_stop_outside(struct rig_stops *s, const pid_t *pid, int n)
+{
+	int status;
+
+	for (uint32_t times = 1; atomic_load(&s->inside) == times - 1 && times < 100; times++) {
+		for (int i = 0; i < n; i++)
+			kill(pid[i], SIGCONT);
+		rig_nap();
+		for (int i = 0; i < n; i++) {
+			kill(pid[i], SIGSTOP);
+			waitpid(pid[i], &status, WUNTRACED);
+		}
+		atomic_store(&s->stopped, times);
+		for (int i = 0; atomic_load(&s->inside) < times && i < 20000; i++)
+			rig_nap();
+	}
+}
+
+void rig_await_outside(const struct rig *r, struct rig_stops *s, const uint32_t *slot, int n)
+{
+	bool inside = true;
+
+	for (uint32_t times = 1; inside; times++) {
+		rig_await(&s->stopped, times);
+		inside = false;
+		for (int i = 0; i < n; i++)
+			inside |= rig_is_inside(r->m, slot[i]);
+		atomic_store(&s->inside, inside ? times : RIG_OUTSIDE);
+	}
 }
 
 struct ibv_qp *rig_meet(struct rig *r, struct ibv_cq *cq, struct rig_meeting *m, int me, uint32_t all)

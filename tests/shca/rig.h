@@ -95,6 +95,21 @@ pid_t rig_child(void (*role)(void));
 void rig_nap(void);
 /* Waits until another process of the test has raised *what to value; fails after some 20 s. */
 void rig_await(_Atomic uint32_t *what, uint32_t value);
+/* Returns true if a thread of the process in `slot` is inside the engine. */
+bool rig_is_inside(const struct shca_member *m, uint32_t slot);
+/* Stops of processes while no thread of theirs is inside the engine, in memory that all processes of a test share. A helper
+ * thread may be inside when SIGSTOP comes: then a reaper would wait until the process is continued. So a member looks at the
+ * threads of the stopped processes, and the runner repeats the stop. Begins as zeros. */
+struct rig_stops {
+	_Atomic uint32_t stopped;	/* by the runner: how often it has stopped the processes */
+	_Atomic uint32_t inside;	/* by the member: the stop that found a thread inside; RIG_OUTSIDE: none is */
+};
+#define RIG_OUTSIDE UINT32_MAX
+/* For the runner: stops its children. Returns when rig_await_outside has found all of their threads outside; without an answer,
+ * or after many stops, without that. */
+void rig_stop_outside(struct rig_stops *s, const pid_t *pid, int n);
+/* For the member: waits until the processes in these slots are stopped outside of the engine. */
+void rig_await_outside(const struct rig *r, struct rig_stops *s, const uint32_t *slot, int n);
 /* Where two ends of a connection find each other, in memory that all processes of a test share. */
 struct rig_meeting {
 	uint32_t qpn[2];
