@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank leaves the fence of hdl_tp_fini ahead of the other ranks: rank 0 has destroyed its queues and its memory when the other
- * ranks, which do not know yet that all have entered the fence, take in rank 0's last messages and post credits for them. A
- * request that finds nobody there is no error then, whatever kind of queue carries the request. hdl_rt_fence_begin and
- * hdl_rt_fence_wait are wrapped; a realtime signal is queued, so rank 0 can count the other ranks.
+ * ranks, which do not know yet that all have entered the fence, take in rank 0's last messages and post credits for them. Such a
+ * request fails, and that is no error, whatever kind of queue carries the request. hdl_rt_fence_begin and hdl_rt_fence_wait are
+ * wrapped; a realtime signal is queued, so rank 0 can count the other ranks.
  *
  *     rank 0                                     each other rank
  *     writes into rings of all other ranks
@@ -32,7 +32,8 @@ int __wrap_hdl_rt_fence_wait(uint64_t timeout_us);
 
 static unsigned got[TAGS];		/* messages by their tag */
 static uint64_t deadline_ns;
-static bool settled;
+static bool over;			/* this rank has no requests to rank 0 any more */
+static sigset_t signals;		/* SIGRTMIN, blocked */
 
 static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
@@ -71,12 +72,12 @@ static void send_tag(int peer, int tag)
 		free(s);
 }
 
-static void await_signal(const sigset_t *set)
+static void await_signal(void)
 {
 	static const struct timespec bound = { .tv_sec = BOUND_S };
 	int sig;
 
-	while ((sig = sigtimedwait(set, NULL, &bound)) < 0 && errno == EINTR)
+	while ((sig = sigtimedwait(&signals, NULL, &bound)) < 0 && errno == EINTR)
 		;
 	if (sig < 0)
 		fail("no signal of the other rank in %d s", BOUND_S);
@@ -93,24 +94,14 @@ static pid_t pid_of(int rank)
 	return (pid_t)ep_of(tp, rank)->proc.pid;
 }
 
-static sigset_t signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGRTMIN);
-	return set;
-}
-
 int __wrap_hdl_rt_fence_begin(void)
 {
-	sigset_t set = signals();
 	int err = __real_hdl_rt_fence_begin();
 
 	/* tp is NULL in the fence of hdl_rt_fini */
 	if (tp && hdl_job.rank && !err) {
 		signal_process(pid_of(0));
-		await_signal(&set);
+		await_signal();
 		deadline_ns = monotonic_ns() + BOUND_S * 1000000000ull;
 	}
 	return err;
@@ -122,43 +113,50 @@ static bool is_under_way(const struct hdl_ep *ep)
 	return !ep->failed && ep->sq && !hdl_sq_is_broken(ep->sq) && (got[MORE] < MESSAGES || ep->sq->head != ep->sq->tail);
 }
 
-/* Ranks that take rank 0 for a process of another host stay in the fence for longer than they would wait for an answer of rank 0
- * elsewhere. Rank 1 keeps its target queue pairs until no rank has requests to rank 0. */
-static void settle(struct hdl_ep *ep)
+/* A rank that takes rank 0 for a process of another host stays in the fence for longer than the rank would wait for rank 0's
+ * answer elsewhere. */
+static void outlast_timeout(const struct hdl_ep *ep)
 {
 	uint64_t until = monotonic_ns() + 2000 * hdl_vars.ud_timeout;
-	bool waits = hdl_sq_is_broken(ep->sq) && !ep->failed;
-	sigset_t set = signals();
+	bool failed = ep->failed;
 
-	settled = true;
-	while (!ep->proc.start && monotonic_ns() < until) {
+	while (monotonic_ns() < until) {
 		hdl_tp_progress(tp);
 		hdl_tp_timers(tp, monotonic_ns());
 		usleep(1000);
 	}
-	if (waits && ep->failed)
+	if (ep->failed && !failed)
 		fail("the silence of rank 0 counts, though this rank is in the fence");
+}
+
+/* Rank 1 keeps its target queue pairs until no rank has requests to rank 0. */
+static void meet_at_rank_1(void)
+{
 	if (hdl_job.rank > 1)
 		signal_process(pid_of(1));
 	for (int i = 2; hdl_job.rank == 1 && i < hdl_job.size; i++)
-		await_signal(&set);
+		await_signal();
 }
 
 int __wrap_hdl_rt_fence_wait(uint64_t timeout_us)
 {
 	struct hdl_ep *ep = tp && hdl_job.rank ? ep_of(tp, 0) : NULL;
 
-	if (!ep || !is_under_way(ep)) {
-		if (ep && !settled)
-			settle(ep);
-		return __real_hdl_rt_fence_wait(timeout_us);
+	if (ep && is_under_way(ep)) {
+		if (monotonic_ns() > deadline_ns)
+			fail("%u of %d messages have come, and %u requests are under way after %d s", got[MORE], MESSAGES,
+			     ep->sq->head - ep->sq->tail, BOUND_S);
+		hdl_sq_flush(ep->sq, ep);	/* an unsignaled request completes with the next signaled one */
+		usleep((useconds_t)timeout_us);
+		return 0;
 	}
-	if (monotonic_ns() > deadline_ns)
-		fail("%u of %d messages have come, and %u requests are under way after %d s", got[MORE], MESSAGES,
-		     ep->sq->head - ep->sq->tail, BOUND_S);
-	hdl_sq_flush(ep->sq, ep);	/* an unsignaled request completes with the next signaled one */
-	usleep((useconds_t)timeout_us);
-	return 0;
+	if (ep && !over) {
+		over = true;
+		if (!ep->proc.start)
+			outlast_timeout(ep);
+		meet_at_rank_1();
+	}
+	return __real_hdl_rt_fence_wait(timeout_us);
 }
 
 /* Rank 0 writes its messages into the rings of all other ranks. */
@@ -178,7 +176,7 @@ static void to_others(int tag, unsigned times)
 }
 
 /* Returns the program's status. */
-static int leave_first(const sigset_t *set)
+static int leave_first(void)
 {
 	static const struct timespec now;
 	pid_t pid[RANKS_MAX];
@@ -192,7 +190,7 @@ static int leave_first(const sigset_t *set)
 	}
 	to_others(LAST, 1);
 	for (int waiting = hdl_job.size - 1; waiting; turn(&idle))
-		waiting -= sigtimedwait(set, NULL, &now) > 0;
+		waiting -= sigtimedwait(&signals, NULL, &now) > 0;
 	to_others(MORE, MESSAGES);
 	for (int i = 1; i < hdl_job.size; i++)
 		pid[i] = pid_of(i);
@@ -219,15 +217,16 @@ static int leave_later(bool far)
 int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
-	sigset_t set = signals();
 
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGRTMIN);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
 	start(&up);
 	if (hdl_job.size < 2 || hdl_job.size > RANKS_MAX)
 		fail("%d ranks, not 2 to %d", hdl_job.size, RANKS_MAX);
 	if (hdl_job.rank)
 		return leave_later(argc > 1 && !strcmp(argv[1], "far"));
-	if (leave_first(&set))
+	if (leave_first())
 		return 1;
 	puts("ok");
 	return 0;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank leaves the fence of hdl_tp_fini ahead of the other ranks, whose requests find nobody there: no error, by any kind of queue. 8 s,
-# in which a DC initiator and an RC queue pair retry.
+# A rank leaves the fence of hdl_tp_fini ahead of the other ranks, whose requests to that rank fail: no error, by any kind of queue.
+# 8 s, in which a DC initiator and an RC queue pair retry.
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
 here=$(dirname "$0")
