@@ -216,7 +216,9 @@ tests_verbs_cm_ib_LDFLAGS = $(NOWRAP)
 tests_verbs_fork_locks_SOURCES = tests/verbs/fork_locks.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_fork_locks_LDADD = $(cm_ldadd)
 tests_verbs_fork_locks_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
-tests_verbs_mixed_SOURCES = tests/verbs/mixed.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_mixed_SOURCES = tests/verbs/mixed.h tests/verbs/mixed.c tests/verbs/mixed_disturb.c tests/verbs/mixed_cm.c \
+	tests/verbs/mixed_victim.c tests/verbs/mixed_groups.c tests/verbs/mixed_keys.c tests/verbs/mixed_xrc.c \
+	tests/verbs/mixed_requests.c tests/verbs/mixed_objects.c tests/verbs/mixed_processes.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_mixed_LDADD = $(cm_ldadd)
 tests_verbs_mixed_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
