@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission of connections to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every
+ * Connections to the PMIx server: their admission and their end.
+ *
+ * Admission. libpmix 4.2 listens on a TCP port of the loopback device, which every
  * user of the host can connect to, and its only thread then reads the first bytes of a new connection without a limit:
  * one silent connection would hold up PMIx_Init, PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for
  * that, and no Unix socket. So its calls of accept() come here (a symbol of the executable is found before libc's): a
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launcher/launcher.h"
@@ -144,4 +147,41 @@ __attribute__((visibility("default"))) int accept(int fd, struct sockaddr *addre
 		return -1;
 	}
 	return from;
+}
+
+/*
+ * The end. libpmix 4.2 calls shutdown() and close() twice for a connection that it refuses (credentials of another user
+ * namespace). Between the two, another thread may open something that gets the number:
+ *     1. the server's thread: shutdown(18), close(18)
+ *     2. the main thread: signalfd() returns 18
+ *     3. the server's thread: shutdown(18), close(18)
+ *     4. the ranks end, and no SIGCHLD wakes the main thread
+ * So a connection's socket, although shut down, stays open until its thread closes another connection: both calls of close() for
+ * one connection come from one callback, so the number is free of libpmix by then.
+ */
+static _Thread_local int accept_shut = -1;	/* shut down by this thread, close() follows */
+static _Thread_local int accept_kept = -1;	/* closed by libpmix, still open */
+
+/* For libpmix; nothing else in heddlerun shuts sockets down. */
+__attribute__((visibility("default"))) int shutdown(int fd, int how)
+{
+	int failed = (int)syscall(SYS_shutdown, fd, how);
+
+	accept_shut = !failed || errno == ENOTCONN ? fd : -1;
+	return failed;
+}
+
+__attribute__((visibility("default"))) int close(int fd)
+{
+	bool shut = fd == accept_shut;
+	int before = accept_kept;
+
+	accept_shut = -1;
+	if (shut && fd == before)
+		return 0;
+	if (shut)
+		accept_kept = fd;
+	else if (fd == before)
+		accept_kept = -1;
+	return shut && before < 0 ? 0 : (int)syscall(SYS_close, shut ? before : fd);
 }
