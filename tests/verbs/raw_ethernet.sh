@@ -36,7 +36,7 @@ until ctl queues 2>/dev/null | grep -q ' RAW *RT[RS] '; do
 	sleep 0.05
 done
 elsewhere() {
-	SHCA_LINK=ethernet timeout 60 "$shcarun" raw_ethernet_bw --client -B 02:00:00:00:00:02 -E 02:00:00:00:00:99 -n 100 -s 256 >"$tmp/client.out" 2>&1 || fail "client: $?"
+	SHCA_LINK=ethernet timeout 60 "$shcarun" raw_ethernet_bw --client -B 02:00:00:00:00:02 -E 02:00:00:00:00:99 -n 100 -s 256 >"$tmp/client.out" 2>&1 || is_unmeasured || fail "client: $?"
 }
 missed() {
 	"$shcarun" cat /sys/class/infiniband/shca0/ports/1/hw_counters/rx_steer_missed_packets
