@@ -29,9 +29,8 @@ static const struct event {
 	size_t bytes[ELEMENTS];
 } events[HDL_EVENTS] = {
 	[HDL_EVENT_PEER_FAILED] = {
-		"peer_failed", "A process has ended or cannot be reached. Elements: its rank in MPI_COMM_WORLD, or its number "
-			       "if it is of "
-		"another job; the errno", HDL_CAT_P2P, 2, NULL,
+		"peer_failed", "A process has failed or cannot be reached; one that ended in order has not failed. Elements: its "
+			       "rank in MPI_COMM_WORLD, or its number if it is of another job; the errno", HDL_CAT_P2P, 2, NULL,
 		{ MPI_INT, MPI_UNSIGNED_LONG_LONG },
 		{ offsetof(struct hdl_event_peer, process), offsetof(struct hdl_event_peer, value) },
 		{ sizeof(int), sizeof(unsigned long long) } },

@@ -84,6 +84,9 @@ struct hdl_fetch {
  * pass to hdl_ep_fetch. */
 struct hdl_upcalls {
 	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
+	/* No message reaches the peer any more: its endpoint has failed, or the peer has departed (hdl_ep_has_departed), which
+	 * is no failure: in the fence of hdl_tp_fini, or of another job. Once for each endpoint, behind the end of its
+	 * operations. */
 	void (*peer_failed)(void *context, int peer, int err);
 	/* Returns true if this layer keeps a pointer to the endpoint, whose process has ended, beyond its communicators. NULL:
 	 * all endpoints are kept until hdl_tp_fini. */

@@ -49,6 +49,14 @@ static inline struct hdl_ep *ep_of(struct hdl_tp *instance, int rank)
 	return ep;
 }
 
+/* struct hdl_upcalls, peer_failed, of programs whose peers must not fail. In the fence of hdl_tp_fini peers depart. */
+static inline void no_peer_fails(void *context, int peer, int err)
+{
+	(void)context;
+	if (!hdl_ep_has_departed(tp, peer))
+		fail("rank %d failed: %s", peer, strerror(-err));
+}
+
 /* The program's status. */
 static inline int finish(void)
 {

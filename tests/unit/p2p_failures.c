@@ -8,6 +8,7 @@
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
 #include "p2p_ops.h"
+#include "runtime/events.h"
 
 TestSuite(p2p_failures, .init = p2p_setup, .fini = p2p_teardown, .timeout = 60);
 
@@ -50,6 +51,30 @@ Test(p2p_failures, peer_failed)
 	cr_assert(!a->done);
 	hdl_req_cancel(a);
 	hdl_req_free(a);
+}
+
+static int events;
+
+static void count_event(enum hdl_event event, const void *elements)
+{
+	cr_assert_eq(event, HDL_EVENT_PEER_FAILED);
+	events += ((const struct hdl_event_peer *)elements)->process;
+}
+
+Test(p2p_failures, departed_peer_raises_no_event)
+{
+	struct hdl_req *r;
+	int got;
+
+	hdl_event_hook = count_event;
+	mock_departed = 2;
+	hdl_irecv(&got, 1, ints, 2, 1, &hdl_world, 0, &r);
+	mock_peer_failed(2, -ECONNRESET);
+	cr_assert(r->done && r->error == MPI_ERR_PROC_ABORTED);
+	cr_assert_eq(events, 0);
+	mock_peer_failed(3, -ECONNRESET);
+	cr_assert_eq(events, 3);
+	hdl_req_free(r);
 }
 
 Test(p2p_failures, fetch_fails)

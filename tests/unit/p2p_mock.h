@@ -43,6 +43,7 @@ void mock_rts(int src, int tag, uint16_t context, const void *data, size_t len);
 /* A message that the next turn of progress brings; one per turn, in this order. data must stay. */
 void mock_later(int src, int tag, uint16_t context, const void *data, size_t len);
 void mock_peer_failed(int peer, int err);
+extern int mock_departed;	/* the rank that hdl_ep_has_departed names; -1: none */
 /* Whether sends in flight are announced, under their index, when they are to be withdrawn; the latest that was refused. */
 extern bool mock_announced;
 extern int mock_refused;

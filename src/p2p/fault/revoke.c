@@ -87,12 +87,13 @@ void hdl_peer_failed(void *context, int peer, int err)
 	if (note->failed)
 		return;
 	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
-	if (lost.departed)
-		hdl_ft_record_departed(peer);
-	else
-		hdl_ft_record_failed(peer);
 	m->failed_peers++;
-	hdl_event_raise(HDL_EVENT_PEER_FAILED, &(const struct hdl_event_peer){ peer, (unsigned)note->failed });
+	if (lost.departed) {
+		hdl_ft_record_departed(peer);
+	} else {
+		hdl_ft_record_failed(peer);
+		hdl_event_raise(HDL_EVENT_PEER_FAILED, &(const struct hdl_event_peer){ peer, (unsigned)note->failed });
+	}
 	/* The transport ends sends and fetches in flight by their done(). */
 	fail_all(hdl_match_sweep(m, concerns_peer, &lost), note->failed);
 	if (hdl_p2p_on_failed && m == hdl_mpi_matching)
