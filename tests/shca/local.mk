@@ -304,13 +304,16 @@ tests_shca_stale_threads_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_stale_threads_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_stale_threads_LDFLAGS = $(NOWRAP)
 
-# Members that end without closing anything, under valgrind.
-check_PROGRAMS += tests/shca/exit_without_close
+# Members that end without closing anything, and reads of another member's memory, under valgrind.
+check_PROGRAMS += tests/shca/exit_without_close tests/shca/memcheck_peer_arena
 TESTS += tests/shca/valgrind.sh
 EXTRA_DIST += tests/shca/valgrind.sh
 tests_shca_exit_without_close_SOURCES = tests/shca/exit_without_close.c $(shca_rig)
 tests_shca_exit_without_close_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_exit_without_close_LDFLAGS = $(NOWRAP)
+tests_shca_memcheck_peer_arena_SOURCES = tests/shca/memcheck_peer_arena.c $(shca_rig)
+tests_shca_memcheck_peer_arena_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_memcheck_peer_arena_LDFLAGS = $(NOWRAP)
 
 # A dead process's pid becomes a stranger's.
 check_PROGRAMS += tests/shca/pid_reuse

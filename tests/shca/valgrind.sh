@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Under valgrind: a process that ends without having closed the device makes no error, and the leak check ends. A leak check of the
-# fabric's address space would take minutes, and every word would cost a signal. And tests that destroy objects while other threads use
-# them.
+# fabric's address space would take minutes, and every word would cost a signal. And a test that reads another process's memory, and tests
+# that destroy objects while other threads use them.
 if ! command -v valgrind >/dev/null; then
 	echo "SKIP: valgrind is not installed"
 	exit 77
@@ -31,7 +31,7 @@ for how in exit _exit signal; do
 		failed=1
 	fi
 done
-for test in rnr_list_destroy device_fatal_modify common_qp_last_handle; do
+for test in memcheck_peer_arena rnr_list_destroy device_fatal_modify common_qp_last_handle; do
 	# each case is a child with separate errors and status
 	timeout 300 valgrind --error-exitcode=9 "$(program $test)" >"$out" 2>&1 || {
 		echo "FAIL: $test: status $? (124: no end)"
