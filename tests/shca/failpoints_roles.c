@@ -387,6 +387,17 @@ void help_x(void)
 	leave(&x);
 }
 
+/* The victim has posted. Where another thread of the process had the queue locked at that moment, that thread runs the request,
+ * and dies. */
+static _Noreturn void await_death(struct actor *a)
+{
+	const struct shca_qp *t = shca_number_get(a->r.m, st->qpn[L_T][0], SHCA_KIND_QP);
+
+	UNTIL(false, "role %d lives on; T: lock %#lx, next request %lu of %lu", a->role, (unsigned long)atomic_load(&t->lock),
+	      (unsigned long)atomic_load(&t->head), (unsigned long)atomic_load(&t->posted));
+	_exit(3);
+}
+
 void role_a(void)
 {
 	struct actor a;
@@ -403,7 +414,7 @@ void role_a(void)
 			UNTIL(shca_cq_count(shca_thread_get(a.r.m), shca_user_cq_of(a.wcq)->sh) > 0, "B's message is not here");
 		arm(0);
 		post_program(&a);
-		_exit(3);
+		await_death(&a);
 	}
 	post_program(&a);
 	barrier(3);
@@ -523,7 +534,7 @@ void role_x(void)
 		}
 		/* A waits for this: so X runs T */
 		send_msg(&x, L_XA, 1);
-		_exit(3);
+		await_death(&x);
 	}
 	UNTIL(atomic_load(&st->dead), "nobody died");
 	want_peer_dead(&x, L_XA, false);
