@@ -9,6 +9,20 @@
 
 #include "failpoints.h"
 
+/* T as the engine has it. */
+enum { STATE_TEXT = 160 };
+static const char *state_of_t(const struct actor *a, char text[STATE_TEXT])
+{
+	const struct shca_qp *t = shca_number_get(a->r.m, st->qpn[L_T][0], SHCA_KIND_QP);
+
+	if (!t)
+		return "there is no T";
+	snprintf(text, STATE_TEXT, "T: lock %#lx, next request %lu of %lu, due %lu", (unsigned long)atomic_load(&t->lock),
+		 (unsigned long)atomic_load(&t->head), (unsigned long)atomic_load(&t->posted),
+		 (unsigned long)atomic_load(&t->due));
+	return text;
+}
+
 /* Waits until the reaping of the dead process in a role is complete. */
 static void want_reaped(struct actor *a, int role)
 {
@@ -112,11 +126,15 @@ static void check_cell(struct actor *b, bool perhaps)
 static void want_wakeup(struct actor *b)
 {
 	struct pollfd p = {.fd = b->channel->fd, .events = POLLIN};
+	struct shca_cq *sh = shca_user_cq_of(b->e[L_T].rcq)->sh;
+	char text[STATE_TEXT];
 	struct ibv_cq *cq;
 	void *ctx;
 
 	if (poll(&p, 1, 10000) != 1 || shca_get_cq_event(b->channel, &cq, &ctx) || cq != b->e[L_T].rcq)
-		FAIL("no completion event for T's message");
+		FAIL("no completion event for T's message: %lu completions, notify %#lx; %s",
+		     (unsigned long)shca_cq_count(shca_thread_get(b->r.m), sh), (unsigned long)atomic_load(&sh->notify),
+		     state_of_t(b, text));
 	shca_ack_cq_events(cq, 1);
 }
 
@@ -391,10 +409,9 @@ void help_x(void)
  * and dies. */
 static _Noreturn void await_death(struct actor *a)
 {
-	const struct shca_qp *t = shca_number_get(a->r.m, st->qpn[L_T][0], SHCA_KIND_QP);
+	char text[STATE_TEXT];
 
-	UNTIL(false, "role %d lives on; T: lock %#lx, next request %lu of %lu", a->role, (unsigned long)atomic_load(&t->lock),
-	      (unsigned long)atomic_load(&t->head), (unsigned long)atomic_load(&t->posted));
+	UNTIL(false, "role %d lives on; %s", a->role, state_of_t(a, text));
 	_exit(3);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints: found by rank for any set of ranks, with ids in the order of their creation. */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <malloc.h>
 
 #include "transport/peer/peers.h"
@@ -81,6 +82,31 @@ Test(peers, removed)
 	}
 	cr_assert_eq(p.ranks, LIVE);
 	cr_assert_leq(1u << (32 - p.shift), 4 * LIVE);
+	hdl_peers_clear(&p);
+}
+
+/* Ranges go, and the ranks around them stay, whatever chains of the hash table they are in. */
+Test(peers, removed_by_range)
+{
+	enum { N = 600, AT = 1000 };
+	struct hdl_peers p = { 0 };
+
+	cr_assert(hdl_peers_remove_range(&p, 0, INT_MAX, NULL));
+	cr_assert_eq(hdl_peers_add_nameless(&p, nth(0)), 0);
+	for (uint32_t i = 0; i < N; i++)
+		hdl_peers_add(&p, AT + (int)i, nth(i + 1));
+	for (int first = 0, n = 1; first + n < N; first += n, n = n * 5 % 37 + 1) {
+		cr_assert_not(hdl_peers_remove_range(&p, AT + first, n, nth(0)));
+		cr_assert_eq(hdl_peers_find(&p, AT + first), nth((uint32_t)first + 1));
+		for (int i = first; i < first + n; i++)
+			hdl_peers_replace(&p, AT + i, 0);
+		cr_assert(hdl_peers_remove_range(&p, AT + first, n, nth(0)));
+		for (int i = 0; i < N; i++)
+			cr_assert_eq(hdl_peers_find(&p, AT + i), i < first + n ? NULL : nth((uint32_t)i + 1));
+	}
+	cr_assert_not(hdl_peers_remove_range(&p, AT + N - 1, INT_MAX, nth(0)));
+	cr_assert(hdl_peers_remove_range(&p, AT + N, INT_MAX, nth(0)));
+	cr_assert(hdl_peers_remove_range(&p, 0, AT, nth(0)));
 	hdl_peers_clear(&p);
 }
 

@@ -24,6 +24,19 @@ static int address_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+struct address_range {
+	int first, n;
+};
+
+/* For tfind: any address of the range is found. */
+static int address_in_range(const void *range, const void *address)
+{
+	const struct address_range *r = range;
+	int proc = ((const struct given *)address)->proc;
+
+	return proc < r->first ? 1 : proc - r->first >= r->n ? -1 : 0;
+}
+
 /* Returns true if the runtime has the address without waiting for a process that may never publish one: the addresses of this
  * job. */
 static bool runtime_knows(const struct hdl_tp *tp, int proc)
@@ -229,9 +242,12 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 	return err;
 }
 
-void hdl_wire_forget(struct hdl_tp *tp, int proc)
+void hdl_wire_forget(struct hdl_tp *tp, int first, int n)
 {
-	address_forget(tp, address_find(tp, proc));
+	const struct address_range range = { first, n };
+
+	for (struct given **found; (found = tfind(&range, &tp->addresses, address_in_range));)
+		address_forget(tp, *found);
 }
 
 bool hdl_wire_is_known(struct hdl_tp *tp, int proc)

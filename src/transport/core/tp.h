@@ -258,8 +258,8 @@ int hdl_wire_find_alike(struct hdl_tp *tp);
 int hdl_wire_publish(struct hdl_tp *tp);
 /* Fills the endpoint's address in. 0 or a negative errno, reported. */
 int hdl_wire_lookup(struct hdl_ep *ep);
-/* Drops the address that hdl_peer_add gave for this process, which the endpoint has by now. */
-void hdl_wire_forget(struct hdl_tp *tp, int proc);
+/* Drops the addresses that hdl_peer_add gave for n processes, from number `first` on. */
+void hdl_wire_forget(struct hdl_tp *tp, int first, int n);
 /* Returns true if the address can be had without waiting for a process that may never publish one. */
 bool hdl_wire_is_known(struct hdl_tp *tp, int proc);
 void hdl_addresses_fini(struct hdl_tp *tp);

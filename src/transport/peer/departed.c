@@ -157,15 +157,8 @@ void hdl_peers_reap(struct hdl_tp *tp)
 
 bool hdl_tp_forget(struct hdl_tp *tp, int first, int n)
 {
-	for (int proc = first; proc - first < n; proc++) {
-		const struct hdl_ep *ep = hdl_peers_find(&tp->peers, proc);
-
-		if (ep && ep != tp->departed)
-			return false;
-	}
-	for (int proc = first; proc - first < n; proc++) {
-		hdl_peers_remove(&tp->peers, proc);
-		hdl_wire_forget(tp, proc);
-	}
+	if (!hdl_peers_remove_range(&tp->peers, first, n, tp->departed))
+		return false;
+	hdl_wire_forget(tp, first, n);
 	return true;
 }

@@ -36,7 +36,7 @@ struct hdl_ep *hdl_ep_make(struct hdl_tp *tp, int proc)
 		goto none;
 	}
 	ep->id = (uint32_t)id;
-	hdl_wire_forget(tp, proc);
+	hdl_wire_forget(tp, proc, 1);
 	if (!hdl_proc_is_ours(proc))
 		hdl_rxpools_more(ep->dev);
 	return ep;

@@ -105,6 +105,27 @@ void hdl_peers_remove(struct hdl_peers *p, int rank)
 	p->ranks--;
 }
 
+static bool is_in_range(const struct hdl_peer_slot *s, int first, int n)
+{
+	return s->id1 && s->rank >= first && s->rank - first < n;
+}
+
+bool hdl_peers_remove_range(struct hdl_peers *p, int first, int n, const struct hdl_ep *ep)
+{
+	uint32_t slots = slots_of(p);
+
+	for (uint32_t i = 0; i < slots; i++)
+		if (is_in_range(&p->slots[i], first, n) && p->of[p->slots[i].id1 - 1] != ep)
+			return false;
+	/* another rank of the range may move into the slot of a removed one */
+	for (uint32_t i = 0; i < slots;)
+		if (is_in_range(&p->slots[i], first, n))
+			hdl_peers_remove(p, p->slots[i].rank);
+		else
+			i++;
+	return true;
+}
+
 void hdl_peers_clear(struct hdl_peers *p)
 {
 	free(p->of);

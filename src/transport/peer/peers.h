@@ -66,6 +66,9 @@ int64_t hdl_peers_add_nameless(struct hdl_peers *p, struct hdl_ep *ep);
 void hdl_peers_replace(struct hdl_peers *p, int rank, uint32_t instead);
 /* Takes a rank out of the table, whose endpoint is that of hdl_peers_replace; nothing is done if the rank is not there. */
 void hdl_peers_remove(struct hdl_peers *p, int rank);
+/* Takes n ranks, from `first` on, out of the table. Returns false, and nothing is done, if one of them has another endpoint than
+ * ep. Takes as long as the table is, however many ranks are asked for. */
+bool hdl_peers_remove_range(struct hdl_peers *p, int first, int n, const struct hdl_ep *ep);
 /* Frees the tables, not the endpoints. */
 void hdl_peers_clear(struct hdl_peers *p);
 
