@@ -281,12 +281,14 @@ static int delete_attributes(const char *call)
 }
 
 /* The ranks without a session close behind this fence. They wait for this rank here, not for its sessions. */
-static void pass_fence(void)
+static void pass_fence(const char *call)
 {
+	HDL_LOCKED;
 	enum { PAUSE_US = 200 };
 	unsigned depth;
 	int fenced;
 
+	hdl_call = call;
 	hdl_p2p_finish();
 	hdl_tp_stay(hdl_mpi_tp);
 	fenced = hdl_rt_fence_begin();
@@ -304,7 +306,6 @@ static void world_ends(const char *call)
 
 	hdl_call = call;
 	if (sessions) {
-		pass_fence();
 		drop_attrs(&hdl_world);
 		hdl_world_open(false);
 	} else {
@@ -312,6 +313,8 @@ static void world_ends(const char *call)
 		hdl_mpi_state_set(HDL_AFTER_FINALIZE);
 	}
 	__atomic_store_n(&world, HDL_AFTER_FINALIZE, __ATOMIC_RELEASE);
+	if (sessions)
+		hdl_session_ends();
 }
 
 int PMPI_Finalize(void)
@@ -321,6 +324,14 @@ int PMPI_Finalize(void)
 	int rc = delete_attributes(call);
 
 	hdl_users_lock();
+	/* The world counts as a session while it waits: other threads may begin and end sessions, on which a rank may depend
+	 * before it enters the fence. */
+	if (sessions) {
+		sessions++;
+		hdl_users_unlock();
+		pass_fence(call);
+		hdl_users_lock();
+	}
 	world_ends(call);
 	hdl_users_unlock();
 	return rc;

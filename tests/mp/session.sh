@@ -4,7 +4,7 @@
 # The kinds of queue matter where one process leaves alone.
 set -u
 top=${MPI_TEST_BUILD:-.}
-orders=${SESSION_ORDERS:-only overlap world after between some uneven stays leaves child threads}
+orders=${SESSION_ORDERS:-only overlap world after between some uneven stays leaves child threads beside busy strangers}
 kinds=${SESSION_KINDS:-default ud rc xrc dc}
 log=${TMPDIR:-/tmp}/session.$$
 trap 'rm -f "$log"' EXIT
@@ -32,7 +32,7 @@ done
 for order in $orders; do
 	for kind in $kinds; do
 		case $kind-$order in
-		default-* | *-only | *-between | *-uneven | *-leaves) run "$order" $kind 3 "$top/tests/mp/session_life" "$order" ;;
+		default-* | *-only | *-between | *-uneven | *-leaves | ud-busy | dc-strangers) run "$order" $kind 3 "$top/tests/mp/session_life" "$order" ;;
 		esac
 	done
 	run "$order" default 2 "$top/tests/mp/session_life" "$order"

@@ -76,6 +76,22 @@ static void traffic(MPI_Comm c)
 	free(in);
 }
 
+/* A process of this host, or a zombie of it. */
+static int ended(int pid)
+{
+	char name[64], state = 'X';
+	FILE *f;
+
+	snprintf(name, sizeof name, "/proc/%d/stat", pid);
+	f = fopen(name, "re");
+	if (f) {
+		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			state = 'X';
+		fclose(f);
+	}
+	return state == 'X' || state == 'Z';
+}
+
 static void know(MPI_Session s)
 {
 	MPI_Group g;
@@ -294,6 +310,86 @@ static void leaves(void)
 	MPI_Session_finalize(&s);
 }
 
+/* Rank 0 ends while rank 1, which never had a message of rank 0, waits for the last rank: rank 0 has not failed. */
+static void strangers(void)
+{
+	MPI_Session s = MPI_SESSION_NULL;
+	int a = 1;
+
+	MPI_Init(NULL, NULL);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &np);
+	if (me)
+		s = session_new(NULL);
+	if (me == np - 1)
+		usleep(1500000);	/* rank 1 looks at processes meanwhile */
+	MPI_Bcast(&a, 1, MPI_INT, np - 1, MPI_COMM_WORLD);
+	MPI_Finalize();
+	if (!me)
+		return;
+	usleep(1200000);
+	MPI_Session_finalize(&s);
+}
+
+static MPI_Session by_other;
+
+static void *session_for_once(void *arg)
+{
+	MPI_Comm c;
+
+	usleep(300000);		/* the main thread is in MPI_Finalize, most likely */
+	MPI_Session_finalize(&by_other);
+	by_other = session_new("MPI_THREAD_MULTIPLE");
+	c = comm_of(by_other, "mpi://WORLD", "beside");
+	traffic(c);
+	MPI_Comm_free(&c);
+	MPI_Session_finalize(&by_other);
+	return arg;
+}
+
+/* A thread ends its session and begins another one, while MPI_Finalize of the main thread waits for a rank which enters
+ * MPI_Finalize only behind the traffic of that session. (Sections 11.3.1 and 11.3.4: both calls are local.) */
+static void beside(void)
+{
+	MPI_Session s;
+	pthread_t t;
+	int provided;
+
+	MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+	s = session_new("MPI_THREAD_MULTIPLE");
+	by_other = session_new("MPI_THREAD_MULTIPLE");
+	know(s);
+	if (me) {
+		session_for_once(NULL);
+	} else {
+		/* the last session ends in MPI_Finalize's wait */
+		MPI_Session_finalize(&s);
+		CHECK(!pthread_create(&t, NULL, session_for_once, NULL));
+	}
+	MPI_Finalize();
+	if (me)
+		MPI_Session_finalize(&s);
+	else
+		pthread_join(t, NULL);
+}
+
+/* Rank 1's process ends while rank 0 makes no call, and waits for that end. (No rank waits for other ranks at its exit.) */
+static void busy(void)
+{
+	MPI_Session s = session_new(NULL);
+	MPI_Comm c;
+
+	know(s);
+	c = comm_of(s, "mpi://WORLD", "busy");
+	MPI_Barrier(c);
+	int pid = getpid();
+	MPI_Bcast(&pid, 1, MPI_INT, 1, c);
+	MPI_Comm_free(&c);
+	MPI_Session_finalize(&s);
+	for (int i = 0; !me && !ended(pid); i++, usleep(10000))
+		CHECK(i < 3000);
+}
+
 /* A child of fork that calls exit does not end the parent's part in the job. */
 static void child(void)
 {
@@ -365,6 +461,7 @@ static const struct order {
 	{"only", only},       {"overlap", overlap}, {"world", world},     {"after", after},
 	{"between", between}, {"some", some},       {"uneven", uneven},   {"stays", stays},
 	{"leaves", leaves},   {"child", child},     {"threads", threads}, {"refused", refused},
+	{"beside", beside},   {"busy", busy},       {"strangers", strangers},
 };
 
 int main(int argc, char **argv)

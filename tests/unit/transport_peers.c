@@ -85,28 +85,32 @@ Test(peers, removed)
 	hdl_peers_clear(&p);
 }
 
-/* Ranges go, and the ranks around them stay, whatever chains of the hash table they are in. */
+/* Ranges go, and the ranks around them stay, in a table with long chains: the squares modulo a prime are no even sequence. */
 Test(peers, removed_by_range)
 {
-	enum { N = 600, AT = 1000 };
+	enum { PRIME = 1201, N = PRIME / 2, APART = 65521, STEP = 300 * APART };
 	struct hdl_peers p = { 0 };
+	int ranks[N];
 
 	cr_assert(hdl_peers_remove_range(&p, 0, INT_MAX, NULL));
 	cr_assert_eq(hdl_peers_add_nameless(&p, nth(0)), 0);
-	for (uint32_t i = 0; i < N; i++)
-		hdl_peers_add(&p, AT + (int)i, nth(i + 1));
-	for (int first = 0, n = 1; first + n < N; first += n, n = n * 5 % 37 + 1) {
-		cr_assert_not(hdl_peers_remove_range(&p, AT + first, n, nth(0)));
-		cr_assert_eq(hdl_peers_find(&p, AT + first), nth((uint32_t)first + 1));
-		for (int i = first; i < first + n; i++)
-			hdl_peers_replace(&p, AT + i, 0);
-		cr_assert(hdl_peers_remove_range(&p, AT + first, n, nth(0)));
-		for (int i = 0; i < N; i++)
-			cr_assert_eq(hdl_peers_find(&p, AT + i), i < first + n ? NULL : nth((uint32_t)i + 1));
+	for (int i = 0; i < N; i++) {
+		ranks[i] = (i + 1) * (i + 1) % PRIME * APART;
+		hdl_peers_add(&p, ranks[i], nth((uint32_t)i + 1));
 	}
-	cr_assert_not(hdl_peers_remove_range(&p, AT + N - 1, INT_MAX, nth(0)));
-	cr_assert(hdl_peers_remove_range(&p, AT + N, INT_MAX, nth(0)));
-	cr_assert(hdl_peers_remove_range(&p, 0, AT, nth(0)));
+	for (int first = 0; first < PRIME * APART; first += STEP) {
+		cr_assert_not(hdl_peers_remove_range(&p, first, STEP, nth(0)));
+		for (int i = 0; i < N; i++)
+			if (ranks[i] >= first && ranks[i] - first < STEP) {
+				cr_assert_eq(hdl_peers_find(&p, ranks[i]), nth((uint32_t)i + 1));
+				hdl_peers_replace(&p, ranks[i], 0);
+			}
+		cr_assert(hdl_peers_remove_range(&p, first, STEP, nth(0)));
+		for (int i = 0; i < N; i++)
+			cr_assert_eq(hdl_peers_find(&p, ranks[i]), ranks[i] - first < STEP ? NULL : nth((uint32_t)i + 1));
+	}
+	cr_assert_eq(p.ranks, 0);
+	cr_assert(hdl_peers_remove_range(&p, 0, INT_MAX, NULL));
 	hdl_peers_clear(&p);
 }
 

@@ -490,8 +490,9 @@ void hdl_tp_leave(struct hdl_tp **instance)
 	end_executors(tp, true);
 	progress_settle(tp);
 	tp->parting = true;
+	/* a peer may compute for as long as it likes before it acknowledges LEAVE */
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_all))
-		progress_settle(tp);
+		progress_settle_briefly(tp);
 	hdl_ud_acks(tp);
 	tp->leaving = true;
 	init_report_and_destroy(instance);
@@ -499,6 +500,7 @@ void hdl_tp_leave(struct hdl_tp **instance)
 
 void hdl_tp_stay(struct hdl_tp *tp)
 {
+	tp->stays = true;
 	send_parting(tp, HDL_CTL_STAY, leave_all);
 	progress_settle_briefly(tp);
 }

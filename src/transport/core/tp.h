@@ -143,6 +143,7 @@ struct hdl_tp {
 	struct hdl_share *shares;	/* of hdl_tp_share */
 	bool leaving;			/* hdl_tp_fini waits for the fence: a peer's end is no error */
 	bool parting;			/* hdl_tp_leave sends LEAVE: a peer that leaves at the same time is no error */
+	bool stays;			/* hdl_tp_stay was called: ranks of this job end in order, too */
 	bool closing;			/* hdl_tp_fini frees the queues: no error of theirs is reported */
 	uint32_t sleep_turn;		/* number of the last HDL_CTL_SLEEP, never 0 */
 	struct hdl_autotune *yield_tune;	/* HDL_TUNE_YIELD; NULL: not yet */

@@ -233,10 +233,12 @@ enum hdl_proc_state hdl_peer_state(struct hdl_ep *ep)
 	/* the state seen on this host counts for more */
 	if (state == HDL_PROC_UNKNOWN && hdl_rt_has_ended(ep->rank))
 		state = HDL_PROC_ENDED;
+	bool ours = hdl_proc_is_ours(ep->rank);
+
 	/* the launcher, and members, report failures only */
-	if (state != HDL_PROC_ENDED || hdl_proc_is_ours(ep->rank) || ep->failed || hdl_rt_has_ended(ep->rank))
+	if (state != HDL_PROC_ENDED || (ours && !ep->tp->stays) || ep->failed || hdl_rt_has_ended(ep->rank))
 		return state;
-	if (hdl_ep_is_unused(ep) && !hdl_job_of(ep->rank)->left)
+	if (hdl_ep_is_unused(ep) && (ours || !hdl_job_of(ep->rank)->left))
 		return HDL_PROC_LIVES;
 	return is_taken_in(ep) ? HDL_PROC_ENDED : HDL_PROC_LIVES;
 }
