@@ -44,6 +44,19 @@ static int opens(void)
 	return ctx ? 0 : errno;
 }
 
+static size_t heap_left;	/* bytes; at most twice as many in one piece */
+
+static int opens_with_little_heap(void)
+{
+	void *volatile p;	/* a compiler may assume that malloc succeeds where nobody looks at the memory */
+
+	for (size_t piece = 1 << 20; piece >= heap_left; piece /= 2)
+		do
+			p = malloc(piece);
+		while (p);
+	return opens();
+}
+
 static int makes_channel(void)
 {
 	struct ibv_context *ctx = vt_context();
@@ -107,6 +120,10 @@ int main(void)
 	CHECK(got == '1', "a text of the device under a limit of file sizes: %d, %s", got, said);
 	got = limited(opens, RLIMIT_AS, 1);
 	CHECK(got == ENOMEM && strstr(said, "ulimit -v"), "without memory: %d, %s", got, said);
+	for (heap_left = 128; heap_left <= 1 << 17; heap_left *= 2) {
+		got = limited(opens_with_little_heap, RLIMIT_AS, 1);
+		CHECK(got == ENOMEM && strstr(said, "ulimit -v"), "%zu bytes of heap: %d, %s", heap_left, got, said);
+	}
 	got = limited(misspelt, RLIMIT_CORE, 0);
 	char *first = strstr(said, "SHCA_DEBUG=maybe is");
 	CHECK(!got && first && !strstr(first + 1, "SHCA_DEBUG=maybe is"), "SHCA_DEBUG=maybe: %d, %s", got, said);

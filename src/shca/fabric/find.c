@@ -199,6 +199,11 @@ static int find_scan(enum kind kind, struct candidate **list, size_t *n)
 		}
 		(*list)[(*n)++] = c;
 	}
+	if (!err && !feof(f))
+		err = -errno;
+	if (err)
+		shca_error("cannot read the UNIX sockets in /proc/net/unix, by which a fabric is found: %s%s", strerror(-err),
+			   shca_limit_of(-err));
 	free(line);
 	fclose(f);
 	return err;
