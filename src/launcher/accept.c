@@ -2,11 +2,11 @@
 /*
  * Connections to the PMIx server: their admission and their end.
  *
- * Admission. libpmix 4.2 listens on a TCP port of the loopback device, which every
- * user of the host can connect to, and its only thread then reads the first bytes of a new connection without a limit:
- * one silent connection would hold up PMIx_Init, PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for
- * that, and no Unix socket. So its calls of accept() come here (a symbol of the executable is found before libc's): a
- * connection whose other end is not a socket of this user on this host is closed before libpmix sees it.
+ * Admission. libpmix 4.2 listens on a TCP port of the loopback device, which every user of the host can connect to, and its only
+ * thread then reads the first bytes of a new connection without a limit: one silent connection would hold up PMIx_Init,
+ * PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for that, and no Unix socket. So its calls of accept() come
+ * here (a symbol of the executable is found before libc's): a connection whose other end is not a socket of this user on this
+ * host is closed before libpmix sees it.
  *
  * The kernel names the user of that socket (sock_diag(7), a request of one netlink message; else /proc/net/tcp).
  */

@@ -98,7 +98,7 @@ tests_mp_mpi_fds_closed_LDADD = libheddle.la
 tests_mp_mpi_fds_closed_LDFLAGS = $(NOWRAP)
 # Sessions.
 check_PROGRAMS += tests/mp/session_life tests/mp/session_calls
-tests_mp_session_life_SOURCES = tests/mp/session_life.c
+tests_mp_session_life_SOURCES = tests/mp/session_life.c tests/mp/stopped.h
 tests_mp_session_life_LDADD = libheddle.la
 tests_mp_session_life_LDFLAGS = $(NOWRAP) -pthread
 tests_mp_session_calls_SOURCES = tests/mp/session_calls.c

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stopped.h"
+
 static int me = -1, np = -1;	/* rank and size in mpi://WORLD, from the first session on */
 
 #define CHECK(cond) \
@@ -76,20 +78,11 @@ static void traffic(MPI_Comm c)
 	free(in);
 }
 
-/* A process of this host, or a zombie of it. */
-static int ended(int pid)
+static bool has_ended(pid_t pid)
 {
-	char name[64], state = 'X';
-	FILE *f;
+	char state = process_state(pid);
 
-	snprintf(name, sizeof name, "/proc/%d/stat", pid);
-	f = fopen(name, "re");
-	if (f) {
-		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			state = 'X';
-		fclose(f);
-	}
-	return state == 'X' || state == 'Z';
+	return !state || state == 'X' || state == 'Z';
 }
 
 static void know(MPI_Session s)
@@ -386,7 +379,7 @@ static void busy(void)
 	MPI_Bcast(&pid, 1, MPI_INT, 1, c);
 	MPI_Comm_free(&c);
 	MPI_Session_finalize(&s);
-	for (int i = 0; !me && !ended(pid); i++, usleep(10000))
+	for (int i = 0; !me && !has_ended(pid); i++, usleep(10000))
 		CHECK(i < 3000);
 }
 

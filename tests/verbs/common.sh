@@ -91,7 +91,8 @@ pair() {
 		status=$?
 		is_unmeasured || break
 	done
-	[ $status = 0 ] && ! is_unmeasured || fail "server: $* ended with $status"
+	is_unmeasured && fail "$*: the time-stamp counter was not measured in $try tries"
+	[ $status = 0 ] || fail "server: $* ended with $status"
 }
 
 # raw_pair PROGRAM SERVER-OPTIONS CLIENT-OPTIONS: the two sides of one of perftest's raw_ethernet_*. These agree on nothing before they send, and a frame

@@ -48,7 +48,7 @@ static size_t heap_left;	/* bytes; at most twice as many in one piece */
 
 static int opens_with_little_heap(void)
 {
-	void *volatile p;	/* a compiler may assume that malloc succeeds where nobody looks at the memory */
+	void *volatile p;	/* a compiler leaves out calls of malloc whose memory the program does not use */
 
 	for (size_t piece = 1 << 20; piece >= heap_left; piece /= 2)
 		do

@@ -19,6 +19,8 @@
 #ifdef HAVE_VALGRIND_MEMCHECK_H
 #include <valgrind/memcheck.h>
 
+#include "shca/fabric/layout.h"
+
 #define SHCA_MEMCHECK true
 
 /* A mapping of the fabric begins, whose first `front` bytes belong to all processes and exist. */
@@ -62,10 +64,10 @@ static inline void shca_memcheck_quiet(bool quiet)
  */
 static inline void shca_memcheck_pass(const char *base, uint64_t bytes, const char *p, uint64_t n)
 {
-	const uintptr_t line = 64;
+	const uintptr_t within = SHCA_LINE - 1;
 
 	if (RUNNING_ON_VALGRIND && p >= base && p < base + bytes && n) {
-		uintptr_t first = (uintptr_t)p & ~(line - 1), end = ((uintptr_t)p + n + line - 1) & ~(line - 1);
+		uintptr_t first = (uintptr_t)p & ~within, end = ((uintptr_t)p + n + within) & ~within;
 		VALGRIND_MAKE_MEM_DEFINED(first, end - first);
 	}
 }

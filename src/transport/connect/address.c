@@ -51,13 +51,6 @@ static struct given *address_find(struct hdl_tp *tp, int proc)
 	return found ? *found : NULL;
 }
 
-static void address_forget(struct hdl_tp *tp, struct given *g)
-{
-	if (g)
-		tdelete(g, &tp->addresses, address_compare);
-	free(g);
-}
-
 void hdl_addresses_fini(struct hdl_tp *tp)
 {
 	tdestroy(tp->addresses, free);
@@ -246,8 +239,12 @@ void hdl_wire_forget(struct hdl_tp *tp, int first, int n)
 {
 	const struct address_range range = { first, n };
 
-	for (struct given **found; (found = tfind(&range, &tp->addresses, address_in_range));)
-		address_forget(tp, *found);
+	for (struct given **found; (found = tfind(&range, &tp->addresses, address_in_range));) {
+		struct given *g = *found;
+
+		tdelete(g, &tp->addresses, address_compare);
+		free(g);
+	}
 }
 
 bool hdl_wire_is_known(struct hdl_tp *tp, int proc)
@@ -303,7 +300,7 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 		return 0;
 	if ((err = is_reachable(tp, proc, address, len)))
 		return err;
-	address_forget(tp, address_find(tp, proc));
+	hdl_wire_forget(tp, proc, 1);
 	g = malloc(sizeof(*g) + len);
 	if (!g)
 		return hdl_no_memory("a peer's address", sizeof(*g) + len);
